@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+# The front door. Every target is one command of bin/abh, which makes what it needs first.
+
+ABH := bin/abh
+
+.DEFAULT_GOAL := help
+.PHONY: help deps study test report list doctor check-series lint format clean new-workload
+
+help: ## list these targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
+		while IFS='|' read -r target text; do printf '%-22s %s\n' "$$target" "$$text"; done
+
+deps: ## get system packages and the Python environment, nothing else
+	@$(ABH) --version
+
+study: ## build everything, run the study, write the report
+	@$(ABH) study
+
+test: ## lint, unit tests, and tests that boot the machines
+	@$(ABH) test
+
+report: ## results measured so far to tables, figures and a page
+	@$(ABH) report
+
+list: ## workloads, environments and policies, with what each is for
+	@$(ABH) list
+
+doctor: ## what this machine offers, and what will be used
+	@$(ABH) doctor
+
+check-series: ## the patch series: complete, ordered, documented
+	@$(ABH) check-series
+
+lint: ## style of Python, shell, C and Rust
+	@$(ABH) lint
+
+format: ## rewrite the sources in that style
+	@$(ABH) lint --fix
+
+new-workload: ## write the stub of a workload: make new-workload NAME=my-program
+	@test -n "$(NAME)" || { echo 'usage: make new-workload NAME=my-program' >&2; exit 2; }
+	@$(ABH) new-workload '$(NAME)'
+
+clean: ## remove what was made in the checkout, measured results too; the cache stays
+	rm -rf analysis/out analysis/measured .snakemake .pytest_cache .ruff_cache .hypothesis build abh.egg-info
+	find abh tests tools analysis workflow -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""Builds every component: a recipe (recipes/<name>.sh) run in the build root over patched sources.
+
+A component's key is the content of all it is made from, so editing one patch, option
+or recipe rebuilds what depends on it and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache as once
+from pathlib import Path
+
+from abh import paths
+from abh.bench import cache, root, series, source
+from abh.bench.machine import Parts
+
+# Compiled objects are kept between builds so that a change to one patch recompiles only what it touches.
+CCACHE = "ccache"
+
+
+@dataclass(frozen=True)
+class Component:
+    """A recipe and what it reads: a patch series, folders of the checkout, other components."""
+
+    name: str
+    minutes: float  # on two cores, for the progress line
+    series: str | None = None  # folder of a patch series
+    reads: tuple[str, ...] = ()  # folders of the checkout that the recipe reads
+    needs: tuple[str, ...] = ()  # components, seen by the recipe as /in/<name>
+    roots: tuple[str, ...] = ()  # Debian roots, seen as /in/root
+    needs_mib: int = 500
+    rename: Mapping[str, str] = field(default_factory=dict)  # component -> its name under /in
+
+
+COMPONENTS = {
+    each.name: each
+    for each in (
+        Component("linux", 9, "kernel-patches/6.12", ("vm-configs/kconfig/linux",), needs_mib=3500),
+        Component("xen", 1.5, "hypervisor/xen/4.20", ("vm-configs/kconfig/xen",)),
+        Component("qemu", 4, "hypervisor/qemu/10.0", needs_mib=2000),
+        Component("glibc", 5, "glibc-patches/2.41", needs_mib=1500),
+        Component("plugin", 0.1, reads=("hypervisor/qemu/plugin", "agent"), needs=("qemu",)),
+        Component("agent", 0.1, reads=("agent",)),
+        Component("workloads", 1, reads=("workloads",)),
+        Component("guest-image", 0.5, needs=("glibc", "workloads", "agent"), roots=("guest",), needs_mib=1000),
+        Component(
+            "host-image", 0.5, reads=("vm-configs/libvirt/etc",), needs=("linux", "agent"), roots=("host",), needs_mib=1000
+        ),
+        Component("guest-initramfs", 0.1, needs=("guest-image", "agent"), rename={"guest-image": "image"}),
+        Component(
+            "host-initramfs", 0.1, needs=("host-image", "guest-image", "linux", "agent"), rename={"host-image": "image"}
+        ),
+    )
+}
+
+
+def _recipe(name: str) -> Path:
+    stem = "initramfs" if name.endswith("-initramfs") else name
+    return paths.CHECKOUT / "recipes" / f"{stem}.sh"
+
+
+def _ignored(path: Path) -> bool:
+    return "__pycache__" in path.parts or path.name == "README.md"
+
+
+@once
+def _source(folder: str) -> source.Source:
+    return source.fetch(series.load(paths.CHECKOUT / folder).base)
+
+
+@once
+def key_of(name: str) -> str:
+    """The key of a component: every input's content."""
+    component = COMPONENTS[name]
+    parts = [name, hashlib.sha256(_recipe(name).read_bytes()).hexdigest(), root.path_of("build").name]
+    if component.series:
+        parts += [_source(component.series).digest, series.series_hash(series.load(paths.CHECKOUT / component.series))]
+    parts += [cache.digest_tree(paths.CHECKOUT / folder, _ignored) for folder in component.reads]
+    parts += [root.path_of(each).name for each in component.roots]
+    parts += [key_of(each) for each in component.needs]
+    return cache.key_of(*parts)
+
+
+def version_of(name: str) -> str:
+    """The upstream version of a component that has a series, as fetched."""
+    folder = COMPONENTS[name].series
+    assert folder is not None
+    return _source(folder).version
+
+
+def path_of(name: str) -> Path:
+    """The folder of a built component, made on first use."""
+    component = COMPONENTS[name]
+    inputs = {f"/in/{component.rename.get(each, each)}": path_of(each) for each in component.needs}
+    inputs |= {"/in/root": root.path_of(each) for each in component.roots}
+    minutes = f" (about {component.minutes:g} min)" if component.minutes >= 1 else ""
+
+    def make(out: Path) -> None:
+        _make(component, inputs, out)
+
+    return cache.produce(
+        "built", name, key_of(name), make, about=f"building {name}{minutes}", needs_mib=component.needs_mib
+    )
+
+
+def _make(component: Component, inputs: Mapping[str, Path], out: Path) -> None:
+    work = out / ".work"  # sources and objects: removed with success, and with the scratch folder on failure
+    (work / "obj").mkdir(parents=True)
+    log = keep_log(component.name)
+    log.write_bytes(b"")
+    writable = {"/out": out, "/obj": work / "obj"}
+    if component.series:
+        tree = source.unpack(_source(component.series), work, log)
+        series.apply_series(series.load(paths.CHECKOUT / component.series), tree)
+        writable["/src"] = tree
+    ccache = paths.cache() / CCACHE
+    ccache.mkdir(exist_ok=True)
+    writable["/cache"] = ccache
+    prefix = root.enter(
+        root.path_of("build"),
+        read_only={**inputs, "/main": paths.CHECKOUT},
+        writable=writable,
+        scratch="/in",
+        env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "1500M"},
+    )
+    recipe = f"/main/recipes/{_recipe(component.name).name}"
+    root.run(prefix, ["sh", recipe], log=log, what=f"building {component.name}")
+    shutil.copyfile(log, out / "build.log")
+    cache.remove(work)
+
+
+def keep_log(name: str) -> Path:
+    """The log of a build, kept outside the entry so that a failed build leaves it."""
+    folder = paths.cache() / "logs"
+    folder.mkdir(exist_ok=True)
+    return folder / f"{name}-{os.getpid()}.log"
+
+
+def parts_of(boot: str, image: str) -> Parts:
+    """What a machine needs, built: boot is "linux" or "xen", image "guest" or "host"."""
+    return Parts(
+        qemu=path_of("qemu"),
+        plugin=path_of("plugin"),
+        linux=path_of("linux"),
+        initramfs=path_of(f"{image}-initramfs"),
+        xen=path_of("xen") if boot == "xen" else None,
+    )

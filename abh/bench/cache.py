@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""What is built is kept outside the checkout, keyed by the content it was made from."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from abh import paths
+from abh.bench import progress
+from abh.errors import AbhError
+
+KEY_CHARS = 16
+
+
+def digest_files(files: Iterable[Path], base: Path) -> str:
+    """SHA-256 (hex) over names relative to `base`, executable bits and contents, in sorted order."""
+    total = hashlib.sha256()
+    for path in sorted(files):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        mode = "x" if os.access(path, os.X_OK) else "-"
+        total.update(f"{path.relative_to(base)} {mode} {content}\n".encode())
+    return total.hexdigest()
+
+
+def digest_tree(folder: Path, ignore: Callable[[Path], bool] = lambda path: False) -> str:
+    """SHA-256 (hex) over every file under `folder` that `ignore` does not name."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not ignore(path))
+    return digest_files(files, folder)
+
+
+def key_of(*parts: str) -> str:
+    """A short key over ordered parts (texts or digests)."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:KEY_CHARS]
+
+
+def _free_mib(folder: Path) -> int:
+    return shutil.disk_usage(folder).free // (1 << 20)
+
+
+def remove(path: Path) -> None:
+    """Removes a tree even where a build left folders without write permission."""
+
+    def retry(function, name, _error):  # noqa: ANN001 (the signature is shutil's)
+        os.chmod(os.path.dirname(name), 0o700)
+        function(name)
+
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, onerror=retry)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def lock(name: str, waiting_for: str) -> FileLock:
+    """A held lock of this cache; a second holder waits, and is told for what."""
+    folder = paths.cache() / "locks"
+    folder.mkdir(exist_ok=True)
+    held = FileLock(folder / name)
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        progress.say(f"waiting for another abh that is {waiting_for}")
+        held.acquire()
+    return held
+
+
+def produce(
+    kind: str, name: str, key: str, make: Callable[[Path], None], *, about: str, needs_mib: int = 200
+) -> Path:
+    """The folder <cache>/<kind>/<name>-<key>, made by `make(folder)` if it is not there.
+
+    Made in a scratch folder and renamed when whole: an interruption leaves nothing
+    half-made under the final name, and two callers never make the same thing twice.
+    Entries of the same name that nobody asked for in a month are removed.
+    """
+    folder = paths.cache() / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    final = folder / f"{name}-{key}"
+    if final.exists():
+        os.utime(final)
+        return final
+    with lock(f"{kind}-{name}-{key}", about):
+        if final.exists():
+            return final
+        if (free := _free_mib(folder)) < needs_mib:
+            raise AbhError(
+                f"not enough disk space for {about}",
+                where=folder,
+                got=f"{free} MiB free",
+                expected=f"at least {needs_mib} MiB",
+                next_step="free some space, or set ABH_CACHE to a folder on a larger disk",
+            )
+        scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
+        scratch.chmod(0o755)
+        try:
+            with progress.step(about):
+                make(scratch)
+            scratch.rename(final)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            raise AbhError(
+                f"the disk filled up while {about}",
+                where=folder,
+                next_step="free some space and run the same command again",
+            ) from error
+        finally:
+            if scratch.exists():
+                remove(scratch)
+        _forget_old(folder, name)
+    return final
+
+
+def _forget_old(folder: Path, name: str, days: int = 30) -> None:
+    limit = time.time() - days * 86400
+    for entry in folder.glob(f"{name}-*"):
+        if len(entry.name) == len(name) + 1 + KEY_CHARS and entry.stat().st_mtime < limit:
+            remove(entry)
+
+
+def sweep_scratch() -> None:
+    """Removes scratch folders of runs that were killed (nobody holds a lock on a scratch older than a day)."""
+    limit = time.time() - 86400
+    for scratch in paths.cache().glob("*/.*-*"):
+        if scratch.stat().st_mtime < limit:
+            remove(scratch)

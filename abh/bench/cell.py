@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: MIT
+"""One run: what the machine is asked, and what its answers mean."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+import os
+import platform
+import string
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from xml.sax.saxutils import escape
+
+from abh import paths
+from abh.bench import build, cache, machine, result, series, spec
+from abh.bench.result import Result, Value
+from abh.errors import AbhError
+
+# What an agent reports, with its unit and kind; anything else it says is an error of the bench.
+REPORTED: dict[str, tuple[str, result.Kind]] = {
+    "minor_faults": ("faults", "counted"),
+    "major_faults": ("faults", "counted"),
+    "huge_faults": ("faults", "counted"),
+    "huge_fallbacks": ("faults", "counted"),
+    "huge_splits": ("hugepages", "counted"),
+    "huge_pmd_splits": ("hugepages", "counted"),
+    "huge_collapses": ("hugepages", "counted"),
+    "system_faults": ("faults", "counted"),
+    "system_huge_faults": ("faults", "counted"),
+    "rss_peak_kib": ("KiB", "counted"),
+    "guest_huge_kib": ("KiB", "counted"),
+    "host_huge_kib": ("KiB", "counted"),
+    "elapsed": ("s", "emulated"),
+}
+NO_VM_EXITS = {
+    "native": "no hypervisor, so nothing to leave a guest for",
+    "pv": "a para-virtual guest does not run in SVM guest mode: it traps and calls into Xen, without VM exits",
+}
+# Real seconds; the workload's own limit counts in the guest's time. A machine that needs longer than this is hung.
+LIMIT_S = {"smoke": 900.0, "paper": 6 * 3600.0}
+ENDINGS = {"skip": "skip", "error": "error", "crash": "crash"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A run with everything it names, loaded."""
+
+    run: spec.Run
+    size: str
+    workload: spec.Workload
+    environment: spec.Environment
+    policy: spec.Policy
+    machine: spec.Machine
+    icount: bool = True
+
+    @classmethod
+    def of(cls, name: str, size: str, *, icount: bool = True) -> Cell:
+        """Loads the specs that `<workload>@<environment>~<policy>` names."""
+        run = spec.Run.parse(name)
+        environment = spec.environment(run.environment)
+        return cls(
+            run,
+            size,
+            spec.workload(run.workload),
+            environment,
+            spec.policy(run.policy),
+            spec.machine(environment.machine),
+            icount,
+        )
+
+
+def guest_lines(cell: Cell) -> str:
+    """The cell as the guest's agent reads it (agent/protocol.h)."""
+    lines = ["ABHCELL 1"]
+    lines += [f"require {path}" for path in cell.policy.requires]
+    lines += [f"set {path} {value}" for path, value in cell.policy.guest.sysfs.items()]
+    lines += [f"env {name}={value}" for name, value in {**cell.workload.env, **cell.policy.guest.env}.items()]
+    lines += [f"cwd /abh/workloads/{cell.workload.name}", f"timeout {cell.workload.timeout_s}"]
+    lines += [f"arg {word}" for word in cell.workload.argv_for(cell.size)]
+    return "\n".join([*lines, "end", ""])
+
+
+def host_lines(cell: Cell) -> str:
+    """What the host does before it starts the guest: modules with their parameters, knobs."""
+    lines = []
+    for name, parameters in cell.environment.host.modules.items():
+        lines.append(" ".join(["module", name, *(f"{key}={value}" for key, value in parameters.items())]))
+    lines += [f"set {path} {value}" for path, value in cell.policy.host.sysfs.items()]
+    return "\n".join([*lines, "end", ""])
+
+
+def domain_xml(cell: Cell) -> str:
+    """The libvirt domain with this run's sizes and command line; empty where there is no hypervisor."""
+    environment = cell.environment
+    if environment.domain is None:
+        return ""
+    template = (paths.VM_CONFIGS / "libvirt" / environment.domain).read_text()
+    return string.Template(template).substitute(
+        memory_mib=environment.memory_mib[cell.size],
+        vcpus=environment.vcpus,
+        cmdline=escape(environment.guest_cmdline),
+    )
+
+
+@dataclass
+class Said:
+    """What the agents said: values, the workload's output, how guest and host ended."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    output: list[str] = field(default_factory=list)
+    end: str | None = None
+
+
+def listen(lines: list[str]) -> Said:
+    """Reads the agents' lines."""
+    said = Said()
+    for line in lines:
+        words = line.split(" ", 2)
+        if words[0] != "ABH" or len(words) < 2:
+            continue
+        rest = words[2] if len(words) > 2 else ""
+        if words[1] == "value":
+            name, _, value = rest.partition(" ")
+            said.values[name] = value
+        elif words[1] == "out":
+            said.output.append(rest)
+        elif words[1] == "guest-end" or (words[1] == "end" and rest != "host"):
+            said.end = rest
+    return said
+
+
+def _reported(said: Said) -> Iterator[tuple[str, Value]]:
+    for name, text in said.values.items():
+        if name not in REPORTED:
+            raise AbhError(f"the agent reports an unknown value '{name}'", got=text, expected=", ".join(REPORTED))
+        unit, kind = REPORTED[name]
+        try:
+            number = float(text) if "." in text else int(text)
+        except ValueError:
+            raise AbhError(f"the agent reports garbage for '{name}'", got=text, expected="a number") from None
+        if number < 0:
+            yield name, Value.unknown(unit, kind, "this kernel does not report it")
+        else:
+            yield name, Value.of(number, unit, kind)
+
+
+def _counted_outside(cell: Cell, region: str) -> dict[str, Value]:
+    """What the plugin counted in the marked region."""
+    lines = [json.loads(line) for line in region.splitlines()]
+    whole = [line for line in lines if "instructions" in line]
+    if len(lines) != 1 or len(whole) != 1:
+        reason = f"the plugin saw {len(whole)} whole regions, not one: {region.strip()[:200] or 'no line'}"
+        instructions = Value.unknown("instructions", "counted", reason)
+        exits = Value.unknown("exits", "counted", reason)
+    else:
+        instructions = Value.of(whole[0]["instructions"], "instructions", "counted")
+        exits = Value.of(whole[0]["vmrun"], "exits", "counted")
+    if why := NO_VM_EXITS.get(cell.environment.paging):
+        exits = Value.unknown("exits", "counted", why)
+    return {"instructions": instructions, "vm_exits": exits}
+
+
+def values_of(cell: Cell, said: Said, region: str) -> dict[str, Value]:
+    """All values of a run."""
+    values = dict(_reported(said))
+    faults, huge = values.get("minor_faults"), values.get("huge_faults")
+    if faults and huge and faults.value is not None and huge.value is not None:
+        values["alloc_ratio"] = result.alloc_ratio(huge.value, faults.value - huge.value)
+    if "host_huge_kib" not in values:
+        source = cell.environment.host_huge
+        why = source.why if source and source.why else "the host reported nothing"
+        values["host_huge_kib"] = Value.unknown("KiB", "counted", why)
+    return {**values, **_counted_outside(cell, region)}
+
+
+def judge(cell: Cell, said: Said, problem: str | None, console: str) -> tuple[result.Outcome, str | None]:
+    """Outcome and reason, from how the cell ended and whether the workload's answer is right."""
+    if said.end is None:
+        return "crash", f"{problem or 'no end was reported'}\n{console}".strip()
+    word, _, rest = said.end.partition(" ")
+    output = "\n".join(said.output)
+    if word in ENDINGS:
+        return ENDINGS[word], rest or said.end  # type: ignore[return-value]
+    if said.end != "exit 0":
+        return "failure", f"the workload ended with {said.end}\n{output[-2000:]}".strip()
+    right, _ = cell.workload.check_output(cell.size, output)
+    if not right:
+        return "failure", f"the workload's answer is not the one expected\n{output[-2000:]}".strip()
+    return "success", None
+
+
+def _metrics(cell: Cell, said: Said) -> dict[str, Value]:
+    _, metrics = cell.workload.check_output(cell.size, "\n".join(said.output))
+    return metrics
+
+
+@functools.cache
+def _commit() -> str:
+    words = ["git", "-C", str(paths.CHECKOUT), "describe", "--always", "--dirty", "--abbrev=12"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+@functools.cache
+def _this_machine() -> str:
+    model = platform.processor() or platform.machine()
+    with open("/proc/cpuinfo") as info:
+        model = next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), model)
+    return f"{model}, {os.cpu_count()} CPUs, Linux {platform.release()}"
+
+
+def provenance(cell: Cell) -> result.Provenance:
+    """What made the numbers."""
+    folders = [name for name in build.series_folders()]
+    return result.Provenance(
+        commit=_commit(),
+        series={name: series.series_hash(series.load(paths.CHECKOUT / name)) for name in folders},
+        components={name: build.version_of(name) for name in ("linux", "xen", "qemu", "glibc")},
+        command=f"abh run {cell.run} --size {cell.size}{'' if cell.icount else ' --free-running'}",
+        seed=cell.workload.seed,
+        machine=_this_machine(),
+        when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+
+
+def frozen_state(cell: Cell, parts: machine.Parts) -> tuple[object, str]:
+    """Folder with the frozen machine, made on first use, and its name."""
+    names = [part.name for part in (parts.qemu, parts.plugin, parts.linux, parts.initramfs, parts.xen) if part]
+    words = machine.qemu_words(cell.machine, cell.size, parts, icount=True, resumed=False)
+    key = cache.key_of(*names, cell.size, *words)
+    name = f"{cell.machine.name}-{cell.size}"
+    path = cache.produce(
+        "frozen",
+        name,
+        key,
+        lambda out: machine.freeze(cell.machine, cell.size, parts, out),
+        about=f"booting machine '{cell.machine.name}' once ({cell.size})",
+        needs_mib=1500,
+    )
+    return path, name
+
+
+def run(cell: Cell) -> Result:
+    """Runs a cell in a fresh guest of a freshly thawed machine."""
+    parts = build.parts_of(cell.machine.boot, cell.machine.root)
+    state = frozen_state(cell, parts)[0] if cell.icount else None
+    files = {"cell": guest_lines(cell), "host": host_lines(cell), "domain": domain_xml(cell)}
+    ended = machine.run(
+        cell.machine, cell.size, parts, state, files, icount=cell.icount, limit_s=LIMIT_S[cell.size]
+    )  # type: ignore[arg-type]
+    said = listen(ended.lines)
+    outcome, reason = judge(cell, said, ended.problem, ended.console)
+    values = values_of(cell, said, ended.region)
+    if outcome == "success":
+        values |= _metrics(cell, said)
+    return Result(
+        run=str(cell.run),
+        workload=cell.run.workload,
+        environment=cell.run.environment,
+        policy=cell.run.policy,
+        size=cell.size,
+        outcome=outcome,
+        reason=reason,
+        values=values,
+        provenance=provenance(cell),
+    )

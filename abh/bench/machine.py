@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT
+"""The emulated machine: boots once, is frozen at a fixed instruction, and is thawed for every run.
+
+A boot ends when the agent inside writes to the panic device, which stops the
+machine at that very instruction; its state is saved. A run loads the state, hands
+the machine its cell through firmware-config files, and reads what the agent says
+on the second serial port.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qemu.qmp import QMPError
+from qemu.qmp.legacy import QEMUMonitorProtocol
+
+from abh.bench import root, spec
+from abh.errors import AbhError
+
+CELL_BYTES = 65536  # agent/protocol.h
+CELL_FILES = ("cell", "host", "domain")
+FROZEN = "guest-panicked"  # the run state that the panic device leaves
+STATE_FILE = "state.zst"
+CONSOLE_LINES = 30
+QMP_TIMEOUT_S = 60
+POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a machine is made of: folders of the cache, by what they hold."""
+
+    qemu: Path
+    plugin: Path
+    linux: Path
+    initramfs: Path
+    xen: Path | None = None
+
+
+def _fw_cfg(folder: str) -> list[str]:
+    words = []
+    for name in CELL_FILES:
+        words += ["-fw_cfg", f"name=opt/abh/{name},file={folder}/{name}"]
+    return words
+
+
+def qemu_words(machine: spec.Machine, size: str, parts: Parts, *, icount: bool, resumed: bool) -> list[str]:
+    """QEMU's command line inside the root: /in holds the parts, /run the files of this one run."""
+    words = ["/in/qemu/qemu-system-x86_64", "-L", "/usr/share/seabios", "-L", "/usr/share/qemu"]
+    words += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-cpu", machine.cpu]
+    words += ["-m", f"{machine.memory_mib[size]}M", "-action", "panic=pause", "-device", "pvpanic"]
+    words += ["-qmp", "unix:/run/qmp,server=on,wait=off"]
+    words += ["-serial", "file:/run/console.log", "-serial", "file:/run/out.log"]
+    if icount:
+        words += ["-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "7"]
+    words += machine.qemu_args
+    words += ["-plugin", "/in/plugin/region.so,out=/run/region.jsonl", *_fw_cfg("/run")]
+    kernel = f"{machine.kernel_cmdline} abh_role={'host' if machine.root == 'host' else 'native'} abh_freeze=1"
+    if parts.xen:
+        words += ["-kernel", "/in/xen/xen", "-append", machine.xen_cmdline or ""]
+        words += ["-initrd", f"/in/linux/vmlinuz {kernel},/in/initramfs/initramfs.cpio"]
+    else:
+        words += ["-kernel", "/in/linux/vmlinuz", "-append", kernel]
+        words += ["-initrd", "/in/initramfs/initramfs.cpio"]
+    if resumed:
+        words += ["-incoming", f"exec:zstd -dqc /in/state/{STATE_FILE}"]
+    return words
+
+
+@dataclass
+class Ended:
+    """How a run of the machine ended: the agent's lines, the console, the plugin's lines, real seconds taken."""
+
+    lines: list[str]
+    console: str
+    region: str
+    seconds: float
+    problem: str | None  # None: the agent said "end"
+
+
+class Emulator:
+    """One QEMU process and the folder of its files."""
+
+    def __init__(self, prefix: Sequence[str], words: Sequence[str], folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "qemu.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*prefix, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self.qmp = self._connect()
+
+    def _connect(self) -> QEMUMonitorProtocol:
+        deadline = time.monotonic() + QMP_TIMEOUT_S
+        socket = self.folder / "qmp"
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if socket.exists():
+                qmp = QEMUMonitorProtocol(str(socket))
+                try:
+                    qmp.connect()
+                except (OSError, QMPError):
+                    qmp.close()
+                else:
+                    qmp.settimeout(QMP_TIMEOUT_S)
+                    return qmp
+            time.sleep(POLL_S)
+        self.kill()
+        raise self.error("the emulator did not start")
+
+    def status(self) -> str:
+        """QEMU's run state, or "gone"."""
+        if self.process.poll() is not None:
+            return "gone"
+        try:
+            return str(self.qmp.cmd("query-status")["status"])
+        except (OSError, QMPError, EOFError):
+            return "gone"
+
+    def wait_for(self, wanted: str, limit_s: float, *, what: str) -> None:
+        """Waits until QEMU's run state is `wanted`."""
+        deadline = time.monotonic() + limit_s
+        while (status := self.status()) != wanted:
+            if status in ("gone", "shutdown", "internal-error"):
+                raise self.error(f"{what}: the machine went off", got=status)
+            if time.monotonic() > deadline:
+                raise self.error(f"{what}: no end after {limit_s:g} s", got=status)
+            time.sleep(POLL_S)
+
+    def save(self, path: str) -> None:
+        """Saves the stopped machine's state to a path as seen inside the root."""
+        self.qmp.cmd("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
+        self.qmp.cmd("migrate", uri=f"exec:zstd -q -1 -T2 -o {path}")
+        while (state := self.qmp.cmd("query-migrate").get("status")) not in ("completed", "failed", "cancelled"):
+            time.sleep(POLL_S)
+        if state != "completed":
+            raise self.error("the machine's state could not be saved", got=state)
+
+    def console_tail(self) -> str:
+        """The end of the machine's console."""
+        return root.tail_of(self.folder / "console.log", CONSOLE_LINES)
+
+    def error(self, what: str, got: object = None) -> AbhError:
+        """An error that carries what QEMU and the console said last."""
+        tail = "\n".join(text for text in (root.tail_of(self.log), self.console_tail()) if text)
+        return AbhError(what, where=self.folder, got=got, tail=tail, next_step="read the last lines below")
+
+    def kill(self) -> None:
+        """Ends the process group; bubblewrap takes its children with it."""
+        if qmp := getattr(self, "qmp", None):
+            with contextlib.suppress(OSError, QMPError, EOFError):
+                qmp.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def emulator(words: Sequence[str], parts: Parts, cell: Mapping[str, str], state: Path | None = None,
+             writable: Mapping[str, Path] | None = None) -> Iterator[Emulator]:  # fmt: skip
+    """A running QEMU in a scratch folder of its own; gone, with its folder, when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="abh-") as scratch:  # short: a socket's path has 108 bytes
+        folder = Path(scratch)
+        for name in CELL_FILES:
+            (folder / name).write_bytes(cell.get(name, "").encode().ljust(CELL_BYTES, b"\0"))
+        read_only = {"/in/qemu": parts.qemu, "/in/plugin": parts.plugin, "/in/linux": parts.linux}
+        read_only["/in/initramfs"] = parts.initramfs
+        if parts.xen:
+            read_only["/in/xen"] = parts.xen
+        if state:
+            read_only["/in/state"] = state
+        prefix = root.enter(
+            root.path_of("build"), read_only=read_only, writable={"/run": folder, **(writable or {})}, scratch="/in"
+        )
+        running = Emulator(prefix, words, folder)
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def freeze(machine: spec.Machine, size: str, parts: Parts, out: Path) -> None:
+    """Boots the machine to the point where its agent stops it, and saves its state in `out`."""
+    words = qemu_words(machine, size, parts, icount=True, resumed=False)
+    with emulator(words, parts, {}, writable={"/out": out}) as running:
+        running.wait_for(FROZEN, machine.boot_timeout_s, what=f"booting machine '{machine.name}'")
+        (out / "console.log").write_bytes((running.folder / "console.log").read_bytes())
+        running.save(f"/out/{STATE_FILE}")
+
+
+def run(machine: spec.Machine, size: str, parts: Parts, state: Path, cell: Mapping[str, str], *, icount: bool,
+        limit_s: float) -> Ended:  # fmt: skip
+    """Thaws the machine, lets it run its cell, and returns what it said. limit_s is in real seconds."""
+    words = qemu_words(machine, size, parts, icount=icount, resumed=True)
+    start = time.monotonic()
+    with emulator(words, parts, cell, state=state) as running:
+        running.wait_for(FROZEN, QMP_TIMEOUT_S, what=f"thawing machine '{machine.name}'")
+        running.qmp.cmd("cont")
+        problem = _until_end(running, start + limit_s)
+        lines = _read(running.folder / "out.log").splitlines()
+        region = _read(running.folder / "region.jsonl")
+        console = running.console_tail()
+    return Ended(lines, console, region, time.monotonic() - start, problem)
+
+
+def _read(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _until_end(running: Emulator, deadline: float) -> str | None:
+    """Waits for the agent's last line; says what happened instead, if something did."""
+    out = running.folder / "out.log"
+    while True:
+        if "\nABH end " in "\n" + _read(out):
+            return None
+        status = running.status()
+        if status == FROZEN:
+            return "the kernel panicked"
+        if status in ("gone", "shutdown", "internal-error"):
+            return f"the machine went off before its cell ended ({status})"
+        if time.monotonic() > deadline:
+            return "the cell did not end within its time limit"
+        time.sleep(POLL_S)

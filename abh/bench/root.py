@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""Debian root file systems, and running commands inside them.
+
+All builds and the emulator run inside a Debian 13 root, so that the user's
+distribution does not matter. A root is unpacked as files of the calling user and
+entered with bubblewrap: no root needed, and nothing stays mounted or running when
+the caller dies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from abh.bench import cache, spec
+from abh.errors import AbhError
+
+TAIL_LINES = 25
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"}
+
+
+def tail_of(log: Path, lines: int = TAIL_LINES) -> str:
+    """The last lines of a log, for an error."""
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+    except FileNotFoundError:
+        return ""
+
+
+def _unpack(root: spec.RootFs, out: Path, log: Path) -> None:
+    mode = "root" if os.geteuid() == 0 else "unshare"
+    make = [
+        "mmdebstrap",
+        f"--mode={mode}",
+        "--variant=minbase",
+        "--format=tar",
+        '--aptopt=Apt::Install-Recommends "false"',
+        f"--include={','.join(root.packages)}",
+        root.suite,
+        "-",
+    ]
+    unpack = ["tar", "-x", "--no-same-owner", "--exclude=./dev/*", "-C", str(out)]
+    with log.open("wb") as errors:
+        source = subprocess.Popen(make, stdout=subprocess.PIPE, stderr=errors)
+        target = subprocess.run(unpack, stdin=source.stdout, stderr=errors, check=False)
+        assert source.stdout is not None
+        source.stdout.close()
+        status = source.wait()
+    if status or target.returncode:
+        raise AbhError(
+            f"the Debian root '{root.name}' could not be made",
+            where=shlex.join(make),
+            got=f"exit status {status or target.returncode}",
+            next_step="check the network and that 'abh doctor' finds mmdebstrap usable, then run the same again",
+            tail=tail_of(log),
+        )
+
+
+def _make(root: spec.RootFs, out: Path) -> None:
+    log = out / ".mmdebstrap.log"
+    _unpack(root, out, log)
+    for folder in ("src", "out", "obj", "main", "cache", "in"):
+        (out / folder).mkdir(exist_ok=True)
+    lists = (out / "etc/apt/sources.list").read_text()
+    sources = [line.replace("deb ", "deb-src ", 1) for line in lists.splitlines() if line.startswith("deb ")]
+    (out / "etc/apt/sources.list.d/sources.list").write_text("\n".join(sources) + "\n")
+
+
+def path_of(name: str) -> Path:
+    """The unpacked root `name` of vm-configs/roots, made on first use."""
+    root = spec.roots()[name]
+    key = cache.key_of(root.suite, *sorted(root.packages), hashlib.sha256(Path(__file__).read_bytes()).hexdigest())
+    return cache.produce(
+        "roots", name, key, lambda out: _make(root, out), about=f"making the Debian root '{name}'", needs_mib=1500
+    )
+
+
+def enter(
+    root: Path,
+    *,
+    read_only: Mapping[str, Path] | None = None,
+    writable: Mapping[str, Path] | None = None,
+    network: bool = False,
+    root_writable: bool = False,
+    scratch: str | None = None,
+    env: Mapping[str, str] | None = None,
+    chdir: str = "/",
+) -> list[str]:
+    """The command prefix that runs what follows inside `root`, with folders bound in (name inside -> outside)."""
+    words = ["bwrap", "--bind" if root_writable else "--ro-bind", str(root), "/"]
+    if os.geteuid():
+        words += ["--unshare-user", "--uid", "0", "--gid", "0"]
+    words += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-pid", "--unshare-ipc"]
+    words += ["--die-with-parent", "--clearenv"]
+    for name, value in {**ENVIRONMENT, **(env or {})}.items():
+        words += ["--setenv", name, value]
+    if network:
+        for name in ("http_proxy", "https_proxy", "no_proxy"):
+            if value := os.environ.get(name):
+                words += ["--setenv", name, value]
+        words += ["--ro-bind", "/etc/resolv.conf", "/etc/resolv.conf"]
+    else:
+        words += ["--unshare-net"]
+    if scratch:
+        words += ["--tmpfs", scratch]
+    for inside, outside in (read_only or {}).items():
+        words += ["--ro-bind", str(outside), inside]
+    for inside, outside in (writable or {}).items():
+        words += ["--bind", str(outside), inside]
+    return [*words, "--chdir", chdir]
+
+
+def run(prefix: Sequence[str], command: Sequence[str], *, log: Path, what: str, timeout_s: float = 5400) -> None:
+    """Runs a command inside a root; its output goes to `log`, whose end is shown if it fails."""
+    start = time.monotonic()
+    with log.open("ab") as out:
+        out.write(f"$ {shlex.join(command)}\n".encode())
+        out.flush()
+        try:
+            status: int | str = subprocess.run(
+                [*prefix, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=timeout_s, check=False
+            ).returncode
+        except subprocess.TimeoutExpired:
+            status = f"still running after {time.monotonic() - start:.0f} s"
+    if status != 0:
+        raise AbhError(
+            f"{what} failed",
+            where=shlex.join(command),
+            got=status if isinstance(status, str) else f"exit status {status}",
+            next_step=f"read {log}",
+            tail=tail_of(log),
+        )

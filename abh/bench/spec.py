@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: MIT
+"""The TOML files as typed objects: workloads, environments, policies, machines, roots, and a run's identity.
+
+Each class is one kind of file and each field one key; a folder is read by globbing, so a new file needs no
+registration. Any problem in a file is an AbhError with the file, the key, and what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Generic, Literal, TypeVar
+
+from pydantic import AfterValidator, Field, model_validator
+
+from abh.bench.keys import (
+    EnvName,
+    InsidePath,
+    KernelPath,
+    Line,
+    Name,
+    Package,
+    PerSize,
+    Positive,
+    ScalarWord,
+    Sentence,
+    SnakeName,
+    Spec,
+    Word,
+    no_repeat,
+)
+from abh.bench.strict import KEBAB, Strict, bad, did_you_mean, kebab, read_toml, validate
+from abh.bench.workload import Workload
+from abh.errors import AbhError
+from abh.paths import CHECKOUT
+
+# --- environments and the machines they run on ------------------------------------------------------------------
+
+
+class Host(Strict):
+    """What an environment asks of its host."""
+
+    modules: dict[SnakeName, dict[SnakeName, ScalarWord]] = Field(
+        default_factory=dict
+    )  # kernel module -> parameter -> value
+
+
+class HostHuge(Strict):
+    """Where the number of hugepages behind the guest is read."""
+
+    source: Literal["kvm-debugfs", "xen-p2m", "none"]
+    why: Sentence | None = None  # iff the source is none
+
+    @model_validator(mode="after")
+    def _why_iff_none(self) -> HostHuge:
+        if self.source == "none" and self.why is None:
+            raise bad("no source and no reason", key="why", got="", next_step="say why it cannot be read")
+        if self.source != "none" and self.why is not None:
+            raise bad(
+                "a reason for having no source, and a source",
+                key="why",
+                got=self.why,
+                next_step='remove `why`, or set `source = "none"`',
+            )
+        return self
+
+
+_PAGING = {"none": ("native",), "kvm": ("hap", "shadow"), "xen": ("hap", "shadow", "pv")}
+_HUGE_SOURCE = {"none": ("none",), "kvm": ("kvm-debugfs", "none"), "xen": ("xen-p2m", "none")}
+
+
+class Environment(Spec):
+    """vm-configs/<name>.toml: one way to run a guest, or none."""
+
+    order: int
+    hypervisor: Literal["none", "kvm", "xen"]
+    machine: Name  # vm-configs/machines/<machine>.toml
+    domain: InsidePath | None = None  # vm-configs/libvirt/<domain>, iff there is a hypervisor
+    paging: Literal["native", "hap", "shadow", "pv"]
+    guest_cmdline: Line
+    vcpus: Positive
+    memory_mib: PerSize  # of the guest
+    deterministic: bool  # two runs give the same counts
+    deterministic_why: Sentence | None = None  # required if they do not
+    host: Host = Host()
+    host_huge: HostHuge | None = None
+
+    @model_validator(mode="after")
+    def _fits_hypervisor(self) -> Environment:
+        if self.hypervisor == "none" and self.domain is not None:
+            raise bad(
+                "a domain without a hypervisor",
+                key="domain",
+                got=self.domain,
+                next_step="remove `domain`, or name the hypervisor",
+            )
+        if self.hypervisor != "none" and self.domain is None:
+            raise bad(
+                f"no domain for {self.hypervisor}",
+                key="domain",
+                got="",
+                expected="a file under vm-configs/libvirt/",
+                next_step='add `domain = "….xml"`',
+            )
+        if self.paging not in _PAGING[self.hypervisor]:
+            raise bad(
+                f"hypervisor {self.hypervisor} has no such paging",
+                key="paging",
+                got=self.paging,
+                expected="one of " + ", ".join(_PAGING[self.hypervisor]),
+            )
+        if self.host_huge and self.host_huge.source not in _HUGE_SOURCE[self.hypervisor]:
+            raise bad(
+                f"hypervisor {self.hypervisor} has no such source",
+                key="host_huge.source",
+                got=self.host_huge.source,
+                expected="one of " + ", ".join(_HUGE_SOURCE[self.hypervisor]),
+            )
+        if self.hypervisor == "none" and self.host.modules:
+            raise bad(
+                "host modules without a hypervisor",
+                key="host.modules",
+                got=self.host.modules,
+                next_step="remove them, or name the hypervisor",
+            )
+        if not self.deterministic and self.deterministic_why is None:
+            raise bad("not deterministic and no reason", key="deterministic_why", got="", next_step="say why")
+        return self
+
+
+class Machine(Spec):
+    """vm-configs/machines/<name>.toml: the emulated computer."""
+
+    cpu: Word  # QEMU's -cpu
+    memory_mib: PerSize
+    qemu_args: tuple[Word, ...]
+    kernel_cmdline: Line
+    boot: Literal["linux", "xen"]
+    xen_cmdline: Line | None = None  # iff boot is xen
+    root: Literal["guest", "host"]  # the image it boots
+    boot_timeout_s: Positive
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Machine:
+        if self.boot == "xen" and self.xen_cmdline is None:
+            raise bad(
+                "boots Xen without its command line",
+                key="xen_cmdline",
+                got="",
+                expected="a string",
+                next_step='add `xen_cmdline = "…"`',
+            )
+        if self.boot == "linux" and self.xen_cmdline is not None:
+            raise bad(
+                "a Xen command line on a machine that boots Linux",
+                key="xen_cmdline",
+                got=self.xen_cmdline,
+                next_step='remove it, or set `boot = "xen"`',
+            )
+        if self.boot == "xen" and self.root != "host":
+            raise bad("Xen boots with the guest's image", key="root", got=self.root, expected="host")
+        for option, key in (("-cpu", "cpu"), ("-m", "memory_mib"), ("-append", "kernel_cmdline")):
+            if option in self.qemu_args:
+                raise bad(f"{option} is the key `{key}`", key="qemu_args", got=option, next_step=f"set `{key}` instead")
+        return self
+
+
+# --- policies and roots -----------------------------------------------------------------------------------------
+
+
+class GuestPolicy(Strict):
+    """Settings inside the guest, or on the machine itself in the native environments."""
+
+    sysfs: dict[KernelPath, Word] = Field(default_factory=dict)  # written in the file's order
+    env: dict[EnvName, Line] = Field(default_factory=dict)  # of the workload
+
+
+class HostPolicy(Strict):
+    """Settings on the host (Xen: in dom0)."""
+
+    sysfs: dict[KernelPath, Word] = Field(default_factory=dict)
+
+
+class Policy(Spec):
+    """vm-configs/policies/<name>.toml: how hugepages are handed out."""
+
+    order: int
+    guest: GuestPolicy = GuestPolicy()
+    host: HostPolicy = HostPolicy()
+    requires: Annotated[tuple[KernelPath, ...], AfterValidator(no_repeat)] = ()  # in the guest; absent: a skip
+
+
+class RootFs(Spec):
+    """vm-configs/roots/<name>.toml: a Debian tree."""
+
+    suite: Name
+    packages: Annotated[tuple[Package, ...], AfterValidator(no_repeat)]
+
+
+# --- finding and loading ----------------------------------------------------------------------------------------
+
+S = TypeVar("S", bound=Spec)
+
+
+@dataclass(frozen=True)
+class Shelf(Generic[S]):
+    """Where files of one kind are."""
+
+    label: str
+    model: type[S]
+    glob: str
+
+    def name_of(self, path: Path) -> str:
+        """The name a file gives its object: its folder's if all files are called alike, else its own."""
+        return path.stem if self.glob.endswith("*.toml") else path.parent.name
+
+    def paths(self, root: Path) -> dict[str, Path]:
+        """Name to file, unread."""
+        found = {self.name_of(path): path for path in sorted(root.glob(self.glob)) if path.is_file()}
+        for name, path in found.items():
+            if not KEBAB.fullmatch(name):
+                raise AbhError(
+                    f"ill-formed name of a {self.label}",
+                    where=path,
+                    got=name,
+                    expected="kebab-case: small letters and digits, joined by -",
+                    next_step=f"rename it, as {kebab(name)}",
+                )
+        return found
+
+    def load(self, path: Path) -> S:
+        """The object in one file."""
+        return validate(self.model, read_toml(path), path, {"name": self.name_of(path), "path": path})
+
+    def one(self, name: str, root: Path) -> S:
+        """The object of this name; AbhError suggests the nearest."""
+        return self.load(self.find(name, root))
+
+    def find(self, name: str, root: Path) -> Path:
+        """The file of this name; AbhError suggests the nearest."""
+        known = self.paths(root)
+        if name not in known:
+            raise AbhError(
+                f"unknown {self.label} `{name}`",
+                where=root / self.glob,
+                got=name,
+                expected="one of " + ", ".join(known) if known else "(there are none)",
+                next_step=did_you_mean(name, known, "`abh list` shows what there is"),
+            )
+        return known[name]
+
+    def all(self, root: Path) -> dict[str, S]:
+        """Every object, by order and then name."""
+        loaded = [self.load(path) for path in self.paths(root).values()]
+        return {each.name: each for each in sorted(loaded, key=lambda each: (getattr(each, "order", 0), each.name))}
+
+
+WORKLOAD = Shelf("workload", Workload, "workloads/*/workload.toml")
+ENVIRONMENT = Shelf("environment", Environment, "vm-configs/*.toml")
+POLICY = Shelf("policy", Policy, "vm-configs/policies/*.toml")
+MACHINE = Shelf("machine", Machine, "vm-configs/machines/*.toml")
+ROOT = Shelf("root", RootFs, "vm-configs/roots/*.toml")
+
+
+def workloads(root: Path = CHECKOUT) -> dict[str, Workload]:
+    """Every workload; a folder without workload.toml is an error, not a gap."""
+    for folder in sorted(root.glob("workloads/[!._]*/")):
+        if folder.is_dir() and not (folder / "workload.toml").is_file() and any(folder.glob("[!_]*")):
+            raise AbhError(
+                "a workload without workload.toml",
+                where=folder,
+                next_step="write it (`abh new-workload` shows one), or remove the folder",
+            )
+    return WORKLOAD.all(root)
+
+
+def environments(root: Path = CHECKOUT) -> dict[str, Environment]:
+    """Every environment, checked against its machine and domain."""
+    return {name: _fits(each, root) for name, each in ENVIRONMENT.all(root).items()}
+
+
+def policies(root: Path = CHECKOUT) -> dict[str, Policy]:
+    """Every policy."""
+    return POLICY.all(root)
+
+
+def machines(root: Path = CHECKOUT) -> dict[str, Machine]:
+    """Every emulated computer."""
+    return MACHINE.all(root)
+
+
+def roots(root: Path = CHECKOUT) -> dict[str, RootFs]:
+    """Every Debian tree."""
+    return ROOT.all(root)
+
+
+def workload(name: str, root: Path = CHECKOUT) -> Workload:
+    """One workload; other files are not read."""
+    return WORKLOAD.one(name, root)
+
+
+def environment(name: str, root: Path = CHECKOUT) -> Environment:
+    """One environment, checked against its machine and domain."""
+    return _fits(ENVIRONMENT.one(name, root), root)
+
+
+def policy(name: str, root: Path = CHECKOUT) -> Policy:
+    """One policy."""
+    return POLICY.one(name, root)
+
+
+def machine(name: str, root: Path = CHECKOUT) -> Machine:
+    """One emulated computer."""
+    return MACHINE.one(name, root)
+
+
+def _fits(env: Environment, root: Path) -> Environment:
+    """The environment, if its machine and domain exist and can carry it."""
+    known = MACHINE.paths(root)
+    if env.machine not in known:
+        raise AbhError(
+            "unknown machine",
+            where=f"{env.path}, key machine",
+            got=env.machine,
+            expected="one of " + ", ".join(known) if known else "a file in vm-configs/machines/",
+            next_step=did_you_mean(env.machine, known, "write the machine's file"),
+        )
+    domains = sorted(path.name for path in root.glob("vm-configs/libvirt/*") if path.is_file())
+    if env.domain is not None and not (root / "vm-configs" / "libvirt" / env.domain).is_file():
+        raise AbhError(
+            "no such domain file",
+            where=f"{env.path}, key domain",
+            got=env.domain,
+            expected="one of " + ", ".join(domains) if domains else "a file in vm-configs/libvirt/",
+            next_step=did_you_mean(env.domain, domains, "write the domain's file"),
+        )
+    machine_ = MACHINE.load(known[env.machine])
+    needs = {"none": ("linux", "guest"), "kvm": ("linux", "host"), "xen": ("xen", "host")}[env.hypervisor]
+    if (machine_.boot, machine_.root) != needs:
+        raise AbhError(
+            f"this machine cannot carry hypervisor {env.hypervisor}",
+            where=f"{env.path}, key machine",
+            got=f"{env.machine}: boot = {machine_.boot}, root = {machine_.root}",
+            expected=f"boot = {needs[0]}, root = {needs[1]}",
+            next_step="name another machine",
+        )
+    for size, mib in env.memory_mib.items():
+        if mib > machine_.memory_mib[size]:
+            raise AbhError(
+                "the guest has more memory than its machine",
+                where=f"{env.path}, key memory_mib.{size}",
+                got=f"{mib} MiB",
+                expected=f"at most {machine_.memory_mib[size]} MiB ({machine_.path})",
+                next_step="lower one or raise the other",
+            )
+    return env
+
+
+# --- a run's identity -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, order=True)
+class Run:
+    """`<workload>@<environment>~<policy>`: the same words in ids, logs, folders and tables."""
+
+    workload: str
+    environment: str
+    policy: str
+
+    @classmethod
+    def parse(cls, text: str, root: Path = CHECKOUT) -> Run:
+        """The run the text names; every part must exist."""
+        parts = re.fullmatch(r"([^@~\s]+)@([^@~\s]+)~([^@~\s]+)", text)
+        if parts is None:
+            raise AbhError(
+                "not the name of a run",
+                got=text or "(nothing)",
+                expected="<workload>@<environment>~<policy>, as sqlite@kvm-hap~thp",
+                next_step="`abh list` shows the names",
+            )
+        run = cls(*parts.groups())
+        WORKLOAD.find(run.workload, root)
+        ENVIRONMENT.find(run.environment, root)
+        POLICY.find(run.policy, root)
+        return run
+
+    def __str__(self) -> str:
+        return f"{self.workload}@{self.environment}~{self.policy}"

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""List the environments, policies and workloads; a run is named <workload>@<environment>~<policy>."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+from pathlib import Path
+from typing import Any
+
+from abh.errors import AbhError
+from abh.paths import CHECKOUT
+
+HELP = "list environments, policies and workloads"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to list, and how."""
+    parser.add_argument("filter", nargs="?", help="part of a name, or a pattern with * and ?, as 'xen-*'")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the list."""
+    found = listing(CHECKOUT, args.filter)
+    print(json.dumps(found, indent=2, ensure_ascii=False) if args.json else render(found))
+    return 0
+
+
+def listing(root: Path, wanted: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    """The three kinds, in the order of the tables, with what the names mean; only names that match `wanted`."""
+    # Imported here so that `abh --help` does not wait for them.
+    from abh.bench import spec
+    from abh.bench.strict import did_you_mean
+
+    every: dict[str, list[dict[str, Any]]] = {
+        "environments": [
+            {"name": each.name, "purpose": each.purpose, "hypervisor": each.hypervisor, "paging": each.paging}
+            for each in spec.environments(root).values()
+        ],
+        "policies": [{"name": each.name, "purpose": each.purpose} for each in spec.policies(root).values()],
+        "workloads": [
+            {"name": each.name, "purpose": each.purpose, "paper": each.paper, "sizes": list(each.size)}
+            for each in spec.workloads(root).values()
+        ],
+    }
+    if wanted is None:
+        return every
+    pattern = wanted if any(letter in wanted for letter in "*?[") else f"*{wanted}*"
+    found = {kind: [row for row in rows if fnmatch.fnmatchcase(row["name"], pattern)] for kind, rows in every.items()}
+    if not any(found.values()):
+        names = [row["name"] for rows in every.values() for row in rows]
+        raise AbhError(
+            f"no name matches `{wanted}`",
+            got=wanted,
+            expected="one of " + ", ".join(names) if names else "(there are none)",
+            next_step=did_you_mean(wanted, names, "`abh list` shows every name"),
+        )
+    return found
+
+
+def render(found: dict[str, list[dict[str, Any]]]) -> str:
+    """A line for each name, under its kind."""
+    width = max((len(row["name"]) for rows in found.values() for row in rows), default=0)
+    blocks = [
+        "\n".join([f"{kind}:", *(f"  {row['name']:<{width}}  {row['purpose']}" for row in rows)])
+        for kind, rows in found.items()
+        if rows
+    ]
+    return "\n\n".join(blocks) or "there is nothing to list: vm-configs/ and workloads/ are empty"

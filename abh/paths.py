@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""Where things are: the checkout and the cache outside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from abh.errors import AbhError
+
+
+def is_checkout(path: Path) -> bool:
+    """Whether this folder is the top of a checkout of this project."""
+    return (path / "pyproject.toml").is_file() and (path / "abh" / "cli.py").is_file()
+
+
+def find_checkout(source: Path, cwd: Path) -> Path:
+    """$ABH_CHECKOUT, else the tree this module is in, else the current folder or one above it.
+
+    The last is for an `abh` installed with pip: patches, workloads and settings are data of a checkout.
+    """
+    named = os.environ.get("ABH_CHECKOUT")
+    if named:
+        path = Path(named).absolute()
+        if not is_checkout(path):
+            raise AbhError("ABH_CHECKOUT is not a checkout of abh", where=path, next_step="correct or unset it")
+        return path
+    for path in (source, cwd, *cwd.parents):
+        if is_checkout(path):
+            return path
+    raise AbhError(
+        "no checkout of abh here",
+        where=cwd,
+        next_step="run abh inside a checkout, or set ABH_CHECKOUT to one",
+    )
+
+
+CHECKOUT = find_checkout(Path(__file__).resolve().parent.parent, Path.cwd())
+VM_CONFIGS = CHECKOUT / "vm-configs"
+WORKLOADS = CHECKOUT / "workloads"
+MEASURED = CHECKOUT / "analysis" / "measured"
+REPORT_OUT = CHECKOUT / "analysis" / "out"
+SERIES_ROOTS = ("kernel-patches", "glibc-patches", "hypervisor/xen", "hypervisor/qemu")
+
+
+def cache() -> Path:
+    """The cache folder: $ABH_CACHE, else abh in the user's cache directory (made if missing)."""
+    base = os.environ.get("ABH_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "abh"
+    )
+    path = Path(base).absolute()
+    path.mkdir(parents=True, exist_ok=True)
+    return path

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Results to tables and the page."""

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""Every result file of a folder, checked; a study needs at least one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from abh.bench.result import Result, read
+from abh.bench.spec import Run
+from abh.errors import AbhError
+
+
+def load(folder: Path) -> dict[Run, Result]:
+    """Run to result. A malformed file is an error, not a gap: a gap would look like a cell that was never run."""
+    paths = sorted(folder.glob("[!.]*.json"))
+    if not paths:
+        raise AbhError(
+            "there are no results to report",
+            where=folder,
+            got="no .json file" if folder.is_dir() else "no such folder",
+            expected="one <workload>@<environment>~<policy>.json for each run",
+            next_step="`make study` runs the study; `abh run` runs one cell of it",
+        )
+    return dict(_one(path) for path in paths)
+
+
+def _one(path: Path) -> tuple[Run, Result]:
+    result = read(path)
+    if path.stem != result.run:
+        raise AbhError(
+            "the file's name is not that of its run",
+            where=f"{path}, key run",
+            got=result.run,
+            expected=path.stem,
+            next_step="rename the file, or delete it and run the cell again",
+        )
+    return Run(result.workload, result.environment, result.policy), result

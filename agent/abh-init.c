@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+/*
+ * First process of every system in the bench, static.
+ *
+ * From an initramfs it puts the root image it finds there in place and goes on
+ * as /abh/init-host (hosts) or as itself (native). As the first process of a
+ * guest or of the native system it runs one cell: sets the knobs, runs the
+ * workload in a control group of its own, and says what the kernel counted.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "protocol.h"
+#include "region.h"
+
+#define IMAGE "/root.erofs"
+#define CGROUP "/sys/fs/cgroup/cell"
+#define OUTPUT "/tmp/workload.out"
+#define OUTPUT_LINES 200
+/* Arbitrary: often enough to catch a peak, rare enough to cost nothing that shows. */
+#define SAMPLE_NS (20 * 1000 * 1000)
+
+static FILE *out;
+
+static void say(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fputs("ABH ", out);
+	vfprintf(out, format, args);
+	fputc('\n', out);
+	fflush(out);
+	va_end(args);
+}
+
+/* Ends the cell for good: the last line says how, then the machine goes off. */
+static void finish(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fputs("ABH end ", out);
+	vfprintf(out, format, args);
+	fputc('\n', out);
+	fflush(out);
+	va_end(args);
+	fsync(fileno(out));
+	reboot(RB_POWER_OFF);
+	for (;;)
+		pause();
+}
+
+static void mount_or_die(const char *what, const char *where, const char *type, unsigned long flags, const char *data)
+{
+	if (mount(what, where, type, flags, data) && errno != EBUSY)
+		finish("error mount %s on %s: %s", what, where, strerror(errno));
+}
+
+static void mount_kernel_filesystems(void)
+{
+	mount_or_die("proc", "/proc", "proc", 0, NULL);
+	mount_or_die("sys", "/sys", "sysfs", 0, NULL);
+	mount_or_die("dev", "/dev", "devtmpfs", 0, NULL);
+	mount_or_die("tmp", "/tmp", "tmpfs", 0, "size=90%");
+	mount_or_die("run", "/run", "tmpfs", 0, NULL);
+	mount_or_die("cgroup", "/sys/fs/cgroup", "cgroup2", 0, NULL);
+	mount("debug", "/sys/kernel/debug", "debugfs", 0, NULL);
+}
+
+static void open_output(void)
+{
+	const char *path = getenv("abh_out") ?: "/dev/console";
+	int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+
+	out = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!out)
+		out = stderr;
+}
+
+/* Stops the whole emulated machine at this very instruction (pvpanic with "-action panic=pause"). */
+static void freeze_machine(void)
+{
+	int fd = open("/dev/port", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || pwrite(fd, "\x01", 1, 0x505) != 1)
+		finish("error freeze: %s", strerror(errno));
+	close(fd);
+}
+
+/* In an initramfs: attach the root image, put it in place of the root, go on inside it. */
+static void enter_root_image(void)
+{
+	const char *role = getenv("abh_role") ?: "native";
+	int image, loop;
+
+	mkdir("/dev", 0755);
+	mkdir("/mnt", 0755);
+	mount_or_die("dev", "/dev", "devtmpfs", 0, NULL);
+	for (int fd = 0; fd < 3; fd++)
+		if (dup2(open("/dev/console", O_RDWR | O_NOCTTY), fd) < 0)
+			break;
+	open_output();
+	image = open(IMAGE, O_RDONLY | O_CLOEXEC);
+	loop = open("/dev/loop0", O_RDWR | O_CLOEXEC);
+	if (image < 0 || loop < 0 || ioctl(loop, LOOP_SET_FD, image))
+		finish("error attach %s: %s", IMAGE, strerror(errno));
+	close(loop); /* a device open for writing can't be mounted */
+	mount_or_die("/dev/loop0", "/mnt", "erofs", MS_RDONLY, NULL);
+	if (!strcmp(role, "host")) {
+		/* Daemons write to /etc and /var: a scratch layer above the image. */
+		mkdir("/upper", 0755);
+		mount_or_die("upper", "/upper", "tmpfs", 0, NULL);
+		mkdir("/upper/up", 0755);
+		mkdir("/upper/work", 0755);
+		mkdir("/merged", 0755);
+		mount_or_die("root", "/merged", "overlay", 0, "lowerdir=/mnt,upperdir=/upper/up,workdir=/upper/work");
+		mkdir("/merged/image", 0755);
+		mount_or_die("/images", "/merged/image", NULL, MS_BIND, NULL);
+		if (chdir("/merged"))
+			finish("error chdir: %s", strerror(errno));
+	} else if (chdir("/mnt")) {
+		finish("error chdir: %s", strerror(errno));
+	}
+	mount_or_die("/dev", "dev", NULL, MS_MOVE, NULL);
+	mount_or_die(".", "/", NULL, MS_MOVE, NULL);
+	if (chroot(".") || chdir("/"))
+		finish("error chroot: %s", strerror(errno));
+	if (!strcmp(role, "host"))
+		execl("/abh/init-host", "/abh/init-host", NULL);
+	else
+		execl("/abh/abh-init", "/abh/abh-init", NULL);
+	finish("error exec after root switch: %s", strerror(errno));
+}
+
+static int write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	ssize_t length = (ssize_t)strlen(text), done = -1;
+
+	if (fd >= 0) {
+		done = write(fd, text, (size_t)length);
+		close(fd);
+	}
+	return done == length ? 0 : -1;
+}
+
+struct cell {
+	char *argv[ABH_MAX_WORDS + 1];
+	char *cwd;
+	double timeout_s;
+};
+
+static void take_line(struct cell *cell, int *words, const struct abh_line *line)
+{
+	if (!strcmp(line->key, "set")) {
+		char *value = strchr(line->rest, ' ');
+
+		if (!value)
+			finish("error malformed line: set %s", line->rest);
+		*value++ = '\0';
+		if (write_text(line->rest, value))
+			finish(errno == ENOENT ? "skip %s is not there" : "error set %s=%s: %s", line->rest, value,
+			       strerror(errno));
+	} else if (!strcmp(line->key, "env")) {
+		putenv(line->rest);
+	} else if (!strcmp(line->key, "cwd")) {
+		cell->cwd = line->rest;
+	} else if (!strcmp(line->key, "timeout")) {
+		cell->timeout_s = atof(line->rest);
+	} else if (!strcmp(line->key, "arg")) {
+		if (*words == ABH_MAX_WORDS)
+			finish("error more than %d words", ABH_MAX_WORDS);
+		cell->argv[(*words)++] = line->rest;
+	} else {
+		finish("error unknown line: %s", line->key);
+	}
+}
+
+static void read_cell(struct cell *cell)
+{
+	const char *path = getenv("abh_cell") ?: "/sys/firmware/qemu_fw_cfg/by_name/opt/abh/cell/raw";
+	char *text = abh_read_file(path, ABH_CELL_BYTES);
+	struct abh_line line = { .key = "" };
+	int words = 0;
+
+	if (!text)
+		finish("error read %s: %s", path, strerror(errno));
+	if (!abh_next_line(&text, &line) || strcmp(line.key, "ABHCELL") || strcmp(line.rest, "1"))
+		finish("error %s is not a cell: starts with '%.20s'", path, line.key);
+	while (abh_next_line(&text, &line))
+		take_line(cell, &words, &line);
+	if (!words || cell->timeout_s <= 0)
+		finish("error the cell has no command or no time limit");
+}
+
+static pid_t start_workload(const struct cell *cell)
+{
+	pid_t child = fork();
+
+	if (child)
+		return child;
+	int fd = open(OUTPUT, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || write_text(CGROUP "/cgroup.procs", "0") ||
+	    (cell->cwd && chdir(cell->cwd)))
+		_exit(126);
+	execvp(cell->argv[0], cell->argv);
+	dprintf(2, "abh-init: %s: %s\n", cell->argv[0], strerror(errno));
+	_exit(127);
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static long long group_value(const char *key)
+{
+	char *table = abh_read_file(CGROUP "/memory.stat", 16384);
+	long long value = table ? abh_table_value(table, key) : -1;
+
+	free(table);
+	return value;
+}
+
+/* Waits for the workload, watching its hugepages; returns the wait status, or -1 on time-out. */
+static int watch(pid_t child, double limit_s, long long *huge_peak)
+{
+	struct timespec tick = { .tv_nsec = SAMPLE_NS };
+	double start = seconds();
+	sigset_t set;
+	int status;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	while (waitpid(child, &status, WNOHANG) == 0) {
+		long long huge = group_value("anon_thp");
+
+		if (huge > *huge_peak)
+			*huge_peak = huge;
+		if (seconds() - start > limit_s) {
+			kill(child, SIGKILL);
+			waitpid(child, &status, 0);
+			return -1;
+		}
+		sigtimedwait(&set, NULL, &tick);
+	}
+	return status;
+}
+
+static const struct {
+	const char *name, *vmstat;
+} deltas[] = {
+	{ "huge_fallbacks", "thp_fault_fallback" }, { "huge_splits", "thp_split_page" },
+	{ "huge_pmd_splits", "thp_split_pmd" },	    { "huge_collapses", "thp_collapse_alloc" },
+	{ "system_faults", "pgfault" },		    { "system_huge_faults", "thp_fault_alloc" },
+};
+#define DELTAS (sizeof(deltas) / sizeof(deltas[0]))
+
+static void read_deltas(long long values[DELTAS])
+{
+	char *table = abh_read_file("/proc/vmstat", 32768);
+
+	for (size_t i = 0; i < DELTAS; i++)
+		values[i] = table ? abh_table_value(table, deltas[i].vmstat) : -1;
+	free(table);
+}
+
+static void show_output(void)
+{
+	FILE *file = fopen(OUTPUT, "re");
+	char line[1024];
+
+	for (int i = 0; file && i < OUTPUT_LINES && fgets(line, sizeof(line), file); i++) {
+		line[strcspn(line, "\n")] = '\0';
+		say("out %s", line);
+	}
+}
+
+static void run_cell(void)
+{
+	struct cell cell = { 0 };
+	long long before[DELTAS], after[DELTAS], huge_peak = 0;
+	struct rusage usage;
+	double start, end;
+	int status;
+	sigset_t set;
+
+	read_cell(&cell);
+	if (write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory") || mkdir(CGROUP, 0755))
+		finish("error control group: %s", strerror(errno));
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	read_deltas(before);
+	say("begin");
+	start = seconds();
+	abh_region_begin();
+	status = watch(start_workload(&cell), cell.timeout_s, &huge_peak);
+	abh_region_end();
+	end = seconds();
+	read_deltas(after);
+	getrusage(RUSAGE_CHILDREN, &usage);
+	show_output();
+	say("value minor_faults %ld", usage.ru_minflt);
+	say("value major_faults %ld", usage.ru_majflt);
+	say("value rss_peak_kib %ld", usage.ru_maxrss);
+	say("value huge_faults %lld", group_value("thp_fault_alloc"));
+	say("value guest_huge_kib %lld", huge_peak / 1024);
+	for (size_t i = 0; i < DELTAS; i++)
+		if (before[i] >= 0)
+			say("value %s %lld", deltas[i].name, after[i] - before[i]);
+	say("value elapsed %.6f", end - start);
+	if (status == -1)
+		finish("timeout %g", cell.timeout_s);
+	if (WIFSIGNALED(status))
+		finish("signal %d", WTERMSIG(status));
+	finish("exit %d", WEXITSTATUS(status));
+}
+
+int main(void)
+{
+	if (!access(IMAGE, F_OK))
+		enter_root_image();
+	setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1);
+	out = stderr;
+	mount_kernel_filesystems();
+	open_output();
+	if (getenv("abh_freeze"))
+		freeze_machine();
+	run_cell();
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The host's side of a running cell: passes on what the guest's agent says on
+ * its console, samples the hypervisor's own evidence of hugepages, notices a
+ * guest that is gone.
+ *
+ *   abh-watch freeze                       stop the emulated machine right here
+ *   abh-watch watch CONSOLE ALIVE SAMPLE   CONSOLE: the file the guest's console is logged to; ALIVE: a shell
+ *                                          command that fails once the guest is gone; SAMPLE: "NAME UNIT_KIB
+ *                                          GLOB", a counter of mappings of UNIT_KIB each, or "" for none
+ */
+#include <fcntl.h>
+#include <glob.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "protocol.h"
+
+#define TICK_NS (50 * 1000 * 1000)
+#define TICKS_PER_ALIVE 60
+
+static FILE *out;
+
+static int freeze_machine(void)
+{
+	int fd = open("/dev/port", O_WRONLY | O_CLOEXEC);
+
+	return fd >= 0 && pwrite(fd, "\x01", 1, 0x505) == 1 ? 0 : 1;
+}
+
+/* Passes on whole "ABH " lines that are new since *offset; returns 1 once the cell has ended. */
+static int pass_on(const char *console, long *offset, int *running)
+{
+	FILE *file = fopen(console, "re");
+	char line[2048];
+	int ended = 0;
+
+	if (!file)
+		return 0;
+	fseek(file, *offset, SEEK_SET);
+	while (!ended && fgets(line, sizeof(line), file) && strchr(line, '\n')) {
+		char *start = strstr(line, "ABH ");
+
+		*offset = ftell(file);
+		line[strcspn(line, "\r\n")] = '\0';
+		if (!start)
+			continue;
+		if (!strncmp(start, "ABH begin", 9))
+			*running = 1;
+		if (!strncmp(start, "ABH end", 7)) {
+			ended = 1;
+			break;
+		}
+		fprintf(out, "%s\n", start);
+		fflush(out);
+	}
+	if (ended)
+		fprintf(out, "ABH guest-end %s\n", strstr(line, "ABH end") + 8);
+	fclose(file);
+	return ended;
+}
+
+static long long sample(const char *pattern)
+{
+	glob_t found;
+	long long sum = -1;
+
+	if (glob(pattern, 0, NULL, &found))
+		return -1;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		char *text = abh_read_file(found.gl_pathv[i], 64);
+
+		if (text)
+			sum = (sum < 0 ? 0 : sum) + atoll(text);
+		free(text);
+	}
+	globfree(&found);
+	return sum;
+}
+
+static int watch(const char *console, const char *alive, char *spec)
+{
+	struct timespec tick = { .tv_nsec = TICK_NS };
+	char *unit = strchr(spec, ' '), *pattern = unit ? strchr(unit + 1, ' ') : NULL;
+	long long peak = -1;
+	long offset = 0;
+	int running = 0, ended = 0;
+
+	if (pattern) {
+		*unit++ = '\0';
+		*pattern++ = '\0';
+	}
+	for (unsigned long ticks = 1; !ended; ticks++) {
+		long long now;
+
+		ended = pass_on(console, &offset, &running);
+		now = pattern && running ? sample(pattern) : -1;
+		if (now > peak)
+			peak = now;
+		if (!ended && ticks % TICKS_PER_ALIVE == 0 && system(alive) != 0) {
+			fprintf(out, "ABH end crash the guest is gone before its cell ended\n");
+			return 0;
+		}
+		if (!ended)
+			nanosleep(&tick, NULL);
+	}
+	if (peak >= 0)
+		fprintf(out, "ABH value %s %lld\n", spec, peak * atoll(unit));
+	fprintf(out, "ABH end host\n");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *path = getenv("abh_out");
+
+	if (argc == 2 && !strcmp(argv[1], "freeze"))
+		return freeze_machine();
+	out = path ? fopen(path, "we") : stdout;
+	if (argc != 5 || strcmp(argv[1], "watch") || !out) {
+		fprintf(stderr, "usage: abh-watch freeze | watch CONSOLE ALIVE SAMPLE\n");
+		return 2;
+	}
+	watch(argv[2], argv[3], argv[4]);
+	fflush(out);
+	for (;;)
+		pause();
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* What the agents and the bench say to each other: a cell comes in as lines, answers go out as "ABH …" lines. */
+#ifndef ABH_PROTOCOL_H
+#define ABH_PROTOCOL_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The cell travels in a block of fixed size, so that a frozen machine sees a file of the size it saw at boot. */
+#define ABH_CELL_BYTES 65536
+#define ABH_MAX_WORDS 64
+
+/* One line of a cell: "KEY REST". */
+struct abh_line {
+	char *key;
+	char *rest;
+};
+
+/* Splits the next line off *text; returns 0 at the end or at the line "end". */
+static inline int abh_next_line(char **text, struct abh_line *line)
+{
+	char *start = *text, *stop;
+
+	if (!start || !*start)
+		return 0;
+	stop = strchr(start, '\n');
+	if (stop)
+		*stop++ = '\0';
+	*text = stop;
+	line->key = start;
+	line->rest = strchr(start, ' ');
+	if (line->rest)
+		*line->rest++ = '\0';
+	else
+		line->rest = start + strlen(start);
+	return strcmp(line->key, "end") != 0;
+}
+
+/* Reads a whole small file; the caller frees. NULL if it can't be read. */
+static inline char *abh_read_file(const char *path, size_t limit)
+{
+	FILE *file = fopen(path, "re");
+	char *text;
+	size_t got;
+
+	if (!file)
+		return NULL;
+	text = calloc(1, limit + 1);
+	got = text ? fread(text, 1, limit, file) : 0;
+	fclose(file);
+	if (!got) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+/* The number after KEY in a "key value" table such as /proc/vmstat or memory.stat; -1 if the key is not there. */
+static inline long long abh_table_value(const char *table, const char *key)
+{
+	size_t length = strlen(key);
+
+	for (const char *at = table; at && *at; at = strchr(at, '\n'), at = at ? at + 1 : NULL)
+		if (!strncmp(at, key, length) && at[length] == ' ')
+			return atoll(at + length + 1);
+	return -1;
+}
+
+#endif

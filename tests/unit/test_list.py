@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""`abh list` shows what there is; `abh new-workload` writes something that works as it is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from abh import paths
+from abh.bench import spec
+from abh.commands import list as list_command
+from abh.commands import new_workload
+from abh.errors import AbhError
+
+
+def arguments(module: object, *words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)  # type: ignore[attr-defined]
+    return parser.parse_args(words)
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with two policies, one stub workload and no environment."""
+    policies = tmp_path / "vm-configs" / "policies"
+    policies.mkdir(parents=True)
+    (policies / "thp.toml").write_text('purpose = "On."\norder = 2\n', encoding="utf-8")
+    (policies / "reg.toml").write_text('purpose = "Off."\norder = 1\n', encoding="utf-8")
+    new_workload.write_stub("a-program", tmp_path / "workloads")
+    monkeypatch.setattr(list_command, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(paths, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(paths, "WORKLOADS", tmp_path / "workloads")
+    return tmp_path
+
+
+def test_a_line_for_each_name_in_order(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert list_command.run(arguments(list_command)) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "policies:",
+        "  reg        Off.",
+        "  thp        On.",
+        "",
+        "workloads:",
+        "  a-program  Stub: writes a table of random numbers and adds them up.",
+    ]
+
+
+def test_json(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    list_command.run(arguments(list_command, "--json"))
+    found = json.loads(capsys.readouterr().out)
+    assert {kind: [row["name"] for row in rows] for kind, rows in found.items()} == {
+        "environments": [],
+        "policies": ["reg", "thp"],
+        "workloads": ["a-program"],
+    }
+    assert found["workloads"][0]["sizes"] == ["smoke", "paper"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"), [("th", ["thp"]), ("*p", ["thp"]), ("?e?", ["reg"]), ("p", ["thp", "a-program"])]
+)
+def test_filter(tree: Path, wanted: str, names: list[str]) -> None:
+    found = list_command.listing(tree, wanted)
+    assert [row["name"] for rows in found.values() for row in rows] == names
+
+
+def test_a_filter_without_match_suggests(tree: Path) -> None:
+    with pytest.raises(AbhError, match=r"(?s)no name matches `tph`.*did you mean `thp`"):
+        list_command.run(arguments(list_command, "tph"))
+
+
+def test_an_empty_checkout_says_so(tmp_path: Path) -> None:
+    assert "nothing to list" in list_command.render(list_command.listing(tmp_path))
+
+
+def test_a_bad_file_stops_the_list(tree: Path) -> None:
+    (tree / "vm-configs/policies/bad.toml").write_text("=", encoding="utf-8")
+    with pytest.raises(AbhError, match=r"bad\.toml:1"):
+        list_command.listing(tree)
+
+
+def test_the_stub_loads_and_its_sample_is_right(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert new_workload.run(arguments(new_workload, "my-program")) == 0
+    assert "abh run my-program@native~thp" in capsys.readouterr().out
+    stub = spec.workload("my-program", tree)
+    right, metrics = stub.check_output("smoke", (stub.folder / "sample-output.txt").read_text(encoding="utf-8"))
+    assert right
+    assert metrics["rows"].value == 1000
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
+def test_the_stub_runs_and_gives_its_answers(tree: Path, tmp_path: Path) -> None:
+    stub = spec.workload("a-program", tree)
+    out = tmp_path / "out"
+    out.mkdir()
+    for command in stub.build_for(str(out)):
+        subprocess.run([*command, "-Werror"], cwd=stub.folder, check=True, timeout=60)
+    for size in stub.size:
+        done = subprocess.run(stub.argv_for(size), cwd=out, check=True, timeout=60, capture_output=True, text=True)
+        assert stub.check_output(size, done.stdout)[0], f"{size}: {done.stdout}"
+        if size == "smoke":
+            assert done.stdout == (stub.folder / "sample-output.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("My_Program", "my-program"), ("", "my-name"), ("../x", "x"), ("a b", "a-b"), ("-x", "x")]
+)
+def test_an_ill_formed_name_is_refused(tree: Path, name: str, near: str) -> None:
+    with pytest.raises(AbhError, match="ill-formed name") as caught:
+        new_workload.write_stub(name, tree / "workloads")
+    assert caught.value.next_step == f"abh new-workload {near}"
+    assert [each.name for each in (tree / "workloads").iterdir()] == ["a-program"]
+
+
+def test_an_existing_workload_is_left_alone(tree: Path) -> None:
+    kept = tree / "workloads" / "a-program" / "workload.toml"
+    kept.write_text("mine", encoding="utf-8")
+    with pytest.raises(AbhError, match="already"):
+        new_workload.write_stub("a-program", tree / "workloads")
+    assert kept.read_text(encoding="utf-8") == "mine"

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: MIT
+"""Every figure script keeps the interface, one kind per axis, and n/a apart from 0; the paper's tables add up."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import test_report_matrix as matrix
+
+from abh.bench.result import alloc_ratio
+from abh.bench.spec import Run
+from abh.errors import AbhError
+from abh.report import figures, reference
+from abh.report.load import load
+from abh.report.study import Number, Plan, Study, make_study, read_plan
+
+FIGURES = {figure.name: figure for figure in figures.find()}
+OVER_MATRIX = sorted(set(FIGURES) - {"abh_tab01"})
+
+
+@pytest.fixture(name="study", scope="module")
+def _study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return matrix.study(tmp_path_factory.mktemp("measured"))
+
+
+def test_the_figures_are_found() -> None:
+    assert {"abh_tab01", "alloc_ratio", "faults", "host_coverage", "memory"} <= set(FIGURES)
+
+
+@pytest.mark.parametrize("name", OVER_MATRIX)
+def test_a_figure_has_a_line_for_every_cell(name: str, study: Study) -> None:
+    rows = FIGURES[name].table(study)
+    assert [(row["workload"], row["environment"], row["policy"]) for row in rows] == [
+        (run.workload, run.environment, run.policy) for run in study.plan.runs()
+    ]
+    for row in rows:
+        assert (row["value"] is None) == bool(row["reason"]), row
+
+
+@pytest.mark.parametrize("name", OVER_MATRIX)
+def test_na_is_never_zero_in_a_figure(name: str, study: Study) -> None:
+    html = str(FIGURES[name].render(study))
+    values = {(row["workload"], row["environment"], row["policy"]): row["value"] for row in FIGURES[name].table(study)}
+    shown = 0
+    for workload, panel in zip(study.plan.workloads, html.split('<div class="panel">')[1:], strict=True):
+        policies = re.findall(r"<span>([\w-]+)</span></th>", panel)
+        for line in re.findall(r'<tr><th scope="row">.*?</tr>', panel):
+            environment = re.findall(r'<th scope="row">([\w-]+)', line)[0]
+            cells = re.findall(r'<td class="num">(.*?)</td>', line)
+            for policy, cell in zip(policies, cells, strict=True):
+                known = values[workload, environment, policy] is not None
+                assert cell.startswith("<span") != known, (workload, environment, policy, cell)
+                assert known or re.match(r'<span class="na" title="[^"]+">n/a<a', cell)
+                shown += 1
+            drawn = sum(values[workload, environment, policy] is not None for policy in policies)
+            assert line.count('<i class="mark') == drawn, "an unknown number has a mark"
+    assert shown >= 96
+
+
+@pytest.mark.parametrize("name", OVER_MATRIX)
+def test_every_note_is_there(name: str, study: Study) -> None:
+    html = str(FIGURES[name].render(study))
+    links, notes = set(re.findall(r'href="#([^"]+)"', html)), set(re.findall(r'<li id="([^"]+)"', html))
+    assert links == notes and notes
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("alloc_ratio", "alloc_ratio"), ("memory", "rss_peak_kib"), ("faults", "minor_faults")]
+)
+def test_a_figure_refuses_two_kinds(name: str, key: str, tmp_path: Path) -> None:
+    path = matrix.write(tmp_path) / "mcf@native~thp.json"
+    data = json.loads(path.read_text())
+    data["values"][key]["kind"] = "emulated"
+    path.write_text(json.dumps(data))
+    with pytest.raises(AbhError, match="share one axis"):
+        FIGURES[name].render(make_study(matrix.PLAN, load(tmp_path)))
+
+
+def test_hostile_text_is_escaped_in_a_figure(study: Study) -> None:
+    html = str(FIGURES["alloc_ratio"].render(study))
+    assert "<script" not in html and "&lt;script&gt;" in html and "&#34;quoted&#34;" in html
+
+
+def test_an_axis_ends_where_its_numbers_do(study: Study) -> None:
+    places = [float(place) for place in re.findall(r"left:([\d.]+)%", str(FIGURES["memory"].render(study)))]
+    assert min(places) > 0 and max(places) == 100
+
+
+def test_table_1_is_beside_ours(study: Study) -> None:
+    rows = FIGURES["abh_tab01"].table(study)
+    keys = [(row["workload"], row["policy"], row["quantity"]) for row in rows]
+    assert len(keys) == len(set(keys)) == 4 * 2 * 3
+    by_key = dict(zip(keys, rows, strict=True))
+    gcc = by_key["cc1", "thp", "alloc_ratio"]
+    ours = study.value(Run("cc1", "native", "thp"), "alloc_ratio").value
+    assert gcc["reference"] == pytest.approx(0.7444) and gcc["counted"] == ours
+    assert gcc["ratio"] == pytest.approx(ours / 0.7444)
+    minor, huge = (study.value(Run("cc1", "native", "thp"), key).value for key in ("minor_faults", "huge_faults"))
+    assert by_key["cc1", "thp", "regular_faults"]["counted"] == minor - huge
+    xalan = by_key["xalan", "thp", "alloc_ratio"]
+    assert (xalan["reference"], xalan["ratio"], xalan["reason"]) == (0, None, "the paper's number is 0")
+
+
+def test_table_1_without_our_numbers_is_na(tmp_path: Path) -> None:
+    run = "cc1@kvm-hap~thp"
+    (tmp_path / f"{run}.json").write_text(json.dumps(matrix.result("cc1", "kvm-hap", "thp")))
+    plan = Plan(("cc1",), ("native", "kvm-hap"), ("thp",), {"cc1": "no.such"})
+    study = make_study(plan, load(tmp_path))
+    for row in FIGURES["abh_tab01"].table(study):
+        assert (row["reference"], row["counted"], row["ratio"], row["reason"]) == (None, None, None, "not run")
+    html = str(FIGURES["abh_tab01"].render(study))
+    assert "no row no.such" in html and html.count("n/a<a") == 9
+
+
+def test_an_incomplete_script_is_an_error(tmp_path: Path) -> None:
+    script = tmp_path / "x.py"
+    script.write_text("TITLE = CAPTION = ''\nKINDS = ('counted',)\n")
+    with pytest.raises(AbhError, match="incomplete") as caught:
+        figures.load(script)
+    assert "table, render" in str(caught.value)
+    script.write_text("TITLE = CAPTION = ''\nKINDS = ('timed',)\ntable = render = None\n")
+    with pytest.raises(AbhError, match="unknown kind"):
+        figures.load(script)
+
+
+def test_a_script_runs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(figures, "read_study", lambda folder: make_study(matrix.PLAN, load(folder)))
+    script = figures.FIGURES / "alloc_ratio.py"
+    monkeypatch.setattr(sys, "argv", [str(script), "--results", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert figures.alone(str(script)) == 1
+    assert "make study" in capsys.readouterr().err
+    matrix.write(tmp_path)
+    assert figures.alone(str(script)) == 0
+    with (tmp_path / "out" / "alloc_ratio.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 144
+    assert {row["value"] for row in rows if row["reason"]} == {"n/a"}
+
+
+@pytest.mark.parametrize(
+    ("value", "style", "shown"),
+    [
+        (None, "percent", "n/a"),
+        (0, "percent", "0.0%"),
+        (0.0922, "percent", "9.2%"),
+        (0.0204, "times", "0.020"),
+        (1.5, "times", "1.50"),
+        (3404457, "count", "3\u202f404\u202f457"),
+        (1536, "mib", "1.5"),
+    ],
+)
+def test_numbers_are_printed(value: float | None, style: str, shown: str) -> None:
+    assert figures.number(Number(value, "", ""), style) == shown
+
+
+def test_the_papers_table_1_adds_up() -> None:
+    table = reference.read("abh", "tab01")
+    assert len(table) == 13
+    for row in table.values():
+        regular, huge = int(row["regular_faults"].value), int(row["huge_faults"].value)
+        assert regular + huge == row["total_faults"].value
+        assert (4 * regular + 2048 * huge) / 1024 == pytest.approx(row["allocated"].value, abs=0.006)
+        assert 100 * alloc_ratio(huge, regular).value == pytest.approx(row["alloc_ratio"].value, abs=0.005)
+
+
+def test_the_papers_table_2_adds_up() -> None:
+    table = reference.read("abh", "tab02")
+    assert len(table) == 9
+    for row in table.values():
+        reg, thp, abh = (row[f"memory_{policy}"].value for policy in ("reg", "thp", "abh"))
+        assert thp / reg - 1 == pytest.approx(row["extra_thp_over_reg"].value, abs=0.006)
+        assert abh / thp - 1 == pytest.approx(row["extra_abh_over_thp"].value, abs=0.006)
+
+
+def test_reference_rows_say_where_they_are_from() -> None:
+    for path in sorted(reference.REFERENCE.glob("*/*.csv")):
+        with path.open(newline="") as stream:
+            for row in csv.DictReader(stream):
+                assert row["unit"] and row["place"] and row["method"] in ("printed", "digitised from plot"), row
+        assert reference.read(path.parent.name, path.stem)
+        assert (path.parent / "SOURCE.toml").is_file()
+
+
+def test_a_damaged_reference_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "abh"
+    folder.mkdir()
+    for text in ("row,value\n", "row,quantity,value,unit,place,method\na,b,many,count,Table 1,printed\n"):
+        (folder / "t.csv").write_text(text)
+        with pytest.raises(AbhError, match="reference table"):
+            reference.read("abh", "t", tmp_path)
+
+
+def test_every_counterpart_is_in_the_papers_table() -> None:
+    counterparts = read_plan().counterparts
+    assert counterparts
+    assert set(counterparts.values()) <= set(reference.read("abh", "tab01"))

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""A made-up study of 8 x 6 x 3 cells, with failures, gaps and hostile text: what the report is tried on.
+
+`python tests/unit/test_report_matrix.py DIR` writes its result files, for a look at the page.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from abh.report.load import load
+from abh.report.study import Plan, Study, make_study
+
+WORKLOADS = ("sqlite", "cpython", "cc1", "xalan", "mcf", "dedup", "tlb-overflow", "set-conflict")
+ENVIRONMENTS = ("native", "kvm-hap", "kvm-shadow", "xen-hap", "xen-shadow", "xen-pv")
+POLICIES = ("reg", "thp-paper", "thp")
+COUNTERPARTS = {"cc1": "403.gcc", "xalan": "483.xalancbmk", "mcf": "429.mcf", "dedup": "dedup"}
+RAM_MIB = 256
+HOSTILE = 'answer differs\n<script>alert(1)</script> & "quoted" [bold]not markup[/bold]\n' + "console " * 60
+
+# Cells that did not succeed, and cells that are not there.
+ENDS = {
+    "dedup@kvm-shadow~thp": ("failure", HOSTILE),
+    "mcf@xen-pv~reg": (
+        "crash",
+        "no answer for 600 s of virtual time\n(XEN) Panic on CPU 0:\n(XEN) FATAL TRAP: vector = 6",
+    ),
+    "sqlite@xen-hap~thp": ("error", "the guest image could not be attached"),
+    "cpython@xen-pv~thp": ("skip", "a PV guest has no hugepages: /sys/kernel/mm/transparent_hugepage is absent"),
+}
+ABSENT = {"xalan@xen-shadow~reg", "xalan@xen-shadow~thp-paper", "tlb-overflow@xen-shadow~thp"}
+PLAN = Plan(
+    WORKLOADS,
+    ENVIRONMENTS,
+    POLICIES,
+    COUNTERPARTS,
+    {"policy reg": "4 KiB pages only.", "environment kvm-hap": "KVM guest, two-dimensional paging."},
+    {(environment, "smoke"): RAM_MIB for environment in ENVIRONMENTS},
+)
+
+
+def result(workload: str, environment: str, policy: str) -> dict[str, Any]:
+    """One cell as its file has it; the numbers are a function of the names."""
+    run = f"{workload}@{environment}~{policy}"
+    outcome, reason = ENDS.get(run, ("success", None))
+    return {
+        "run": run,
+        "workload": workload,
+        "environment": environment,
+        "policy": policy,
+        "size": "smoke",
+        "outcome": outcome,
+        "reason": reason,
+        "values": _values(workload, environment, policy) if outcome == "success" else {},
+        "provenance": {
+            "commit": "0123456789abcdef0123456789abcdef01234567",
+            "series": {"kernel-patches/6.12": "ab" * 32, "hypervisor/xen/4.20": "cd" * 32},
+            "components": {"linux": "6.12.117-1", "qemu": "1:10.0.7+ds-0+deb13u1", "xen": "4.20.2"},
+            "command": f"abh run {run} --size smoke",
+            "seed": 1,
+            "machine": "q35, 2 vCPUs, QEMU TCG on x86_64",
+            "when": f"2026-01-31T12:{zlib.crc32(run.encode()) % 60:02}:00+00:00",
+        },
+    }
+
+
+def _values(workload: str, environment: str, policy: str) -> dict[str, Any]:
+    total = 20000 + zlib.crc32(workload.encode()) % 180000  # 4 KiB pages touched
+    share = {"reg": 0.0, "thp-paper": 0.1, "thp": 0.2}[policy] * (1 + zlib.crc32(workload[::-1].encode()) % 40 / 10)
+    share = 0.0 if environment == "xen-pv" else min(share, 0.996)
+    huge = int(total * share) // 512
+    minor = total - 512 * huge + huge
+    counted = {
+        "minor_faults": (minor, "count"),
+        "huge_faults": (huge, "count"),
+        "alloc_ratio": (512 * huge / (512 * huge + minor - huge), "ratio"),
+        "guest_huge_kib": (huge * 2048, "KiB"),
+        "rss_peak_kib": (total * 4 + huge * 96, "KiB"),
+    }
+    values = {name: {"value": number, "unit": unit, "kind": "counted"} for name, (number, unit) in counted.items()}
+    values["elapsed_s"] = {"value": 12.5, "unit": "s", "kind": "emulated"}
+    values["host_huge_kib"] = {
+        "value": None,
+        "unit": "KiB",
+        "kind": "counted",
+        "reason": "no layer below the native system",
+    }
+    if environment != "native":
+        backed = {"kvm-hap": 0.9, "kvm-shadow": 0.4, "xen-hap": 0.97}.get(environment, 0.0)
+        values["host_huge_kib"] = {
+            "value": int(RAM_MIB * 1024 * backed) // 2048 * 2048,
+            "unit": "KiB",
+            "kind": "counted",
+        }
+    return values
+
+
+def write(folder: Path) -> Path:
+    """Every result file, but for the absent cells."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for run in PLAN.runs():
+        if str(run) not in ABSENT:
+            data = result(run.workload, run.environment, run.policy)
+            (folder / f"{run}.json").write_text(json.dumps(data), encoding="utf-8")
+    return folder
+
+
+def study(folder: Path) -> Study:
+    """The made-up study, by way of its files."""
+    return make_study(PLAN, load(write(folder)))
+
+
+def test_the_made_up_results_keep_the_contract(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    assert len(list(PLAN.runs())) == 144
+    assert len(made.results) == 144 - len(ABSENT)
+    assert {result.run for result in made.failed()} == set(ENDS)
+
+
+if __name__ == "__main__":
+    print(write(Path(sys.argv[1])))

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""Results are read strictly, and no arithmetic invents a number or mixes kinds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import test_report_matrix as matrix
+
+from abh.bench.spec import Run
+from abh.errors import AbhError
+from abh.report.load import load
+from abh.report.study import Number, Plan, divide, make_study, missing, one_axis
+from abh.report.write import write_csv, write_text
+
+RUN = Run("sqlite", "kvm-hap", "thp")
+
+
+def put(folder: Path, data: dict[str, Any], name: str | None = None) -> Path:
+    path = folder / f"{name or data['run']}.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+def test_no_results_says_what_to_run(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(AbhError) as caught:
+            load(folder)
+        assert "make study" in str(caught.value) and str(folder) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("outcome", "fine", ("outcome", '"fine"', "success")),
+        ("values", {"alloc_ratio": {"value": None, "unit": "ratio", "kind": "counted"}}, ("alloc_ratio", "reason")),
+        ("values", {"alloc_ratio": {"value": "0.4", "unit": "ratio", "kind": "counted"}}, ("alloc_ratio", "0.4")),
+        ("values", {"alloc_ratio": {"value": 0.4, "unit": "ratio", "kind": "guessed"}}, ("kind", "guessed", "counted")),
+        ("run", "sqlite@kvm-hap~reg", ("sqlite@kvm-hap~reg", "sqlite@kvm-hap~thp")),
+        ("colour", "blue", ("colour",)),
+    ],
+)
+def test_a_malformed_result_names_file_and_key(tmp_path: Path, key: str, value: object, told: tuple[str, ...]) -> None:
+    path = put(tmp_path, {**matrix.result("sqlite", "kvm-hap", "thp"), key: value}, str(RUN))
+    with pytest.raises(AbhError) as caught:
+        load(tmp_path)
+    for word in (str(path), *told):
+        assert word in str(caught.value)
+    assert caught.value.next_step
+
+
+def test_a_cut_off_or_misnamed_file_is_an_error(tmp_path: Path) -> None:
+    path = put(tmp_path, matrix.result("sqlite", "kvm-hap", "thp"), "other")
+    with pytest.raises(AbhError, match="name is not that of its run"):
+        load(tmp_path)
+    path.write_text('{"run": ', encoding="utf-8")
+    with pytest.raises(AbhError, match="JSON") as caught:
+        load(tmp_path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_half_written_file_is_not_read(tmp_path: Path) -> None:
+    put(tmp_path, matrix.result("sqlite", "kvm-hap", "thp"))
+    (tmp_path / ".sqlite@kvm-hap~reg.json.x1.json").write_text("{", encoding="utf-8")
+    assert list(load(tmp_path)) == [RUN]
+
+
+def test_a_missing_number_says_why(tmp_path: Path) -> None:
+    study = matrix.study(tmp_path)
+    assert study.value(Run("xalan", "xen-shadow", "reg"), "alloc_ratio").reason == "not run"
+    assert (study.value(Run("mcf", "xen-pv", "reg"), "alloc_ratio").reason or "").startswith("crash: no answer")
+    assert study.value(Run("mcf", "native", "reg"), "host_huge_kib").reason == "no layer below the native system"
+    assert study.value(Run("mcf", "native", "reg"), "speed").reason == "the result has no value `speed`"
+    assert study.relative(Run("mcf", "xen-pv", "thp"), "minor_faults").reason == (
+        "mcf@xen-pv~reg: " + str(study.value(Run("mcf", "xen-pv", "reg"), "minor_faults").reason)
+    )
+
+
+def test_numbers_of_an_unsuccessful_run_do_not_count(tmp_path: Path) -> None:
+    data = {**matrix.result("sqlite", "kvm-hap", "thp"), "outcome": "failure", "reason": "wrong answer"}
+    put(tmp_path, data)
+    assert data["values"]
+    assert make_study(Plan(), load(tmp_path)).value(RUN, "alloc_ratio") == missing("failure: wrong answer")
+
+
+def test_relative_needs_the_same_size(tmp_path: Path) -> None:
+    put(tmp_path, matrix.result("sqlite", "kvm-hap", "thp"))
+    put(tmp_path, {**matrix.result("sqlite", "kvm-hap", "reg"), "size": "paper"})
+    study = make_study(Plan(), load(tmp_path))
+    assert study.relative(RUN, "minor_faults").reason == "this run's size is smoke, that of sqlite@kvm-hap~reg is paper"
+
+
+def test_relative_and_coverage_are_ratios(tmp_path: Path) -> None:
+    study = matrix.study(tmp_path)
+    faults = {policy: study.value(Run("sqlite", "kvm-hap", policy), "minor_faults").value for policy in ("reg", "thp")}
+    expected = Number(faults["thp"] / faults["reg"], "ratio", "counted")
+    assert study.relative(RUN, "minor_faults") == expected
+    huge = study.value(RUN, "host_huge_kib").value
+    assert study.host_coverage(RUN) == Number(huge / (matrix.RAM_MIB * 1024), "ratio", "counted")
+    unknown = dataclasses.replace(study, plan=dataclasses.replace(study.plan, ram_mib={}))
+    assert "vm-configs/kvm-hap.toml" in str(unknown.host_coverage(RUN).reason)
+
+
+def test_kinds_and_units_do_not_mix() -> None:
+    counted, emulated = Number(1, "s", "counted"), Number(1, "s", "emulated")
+    assert one_axis([counted, counted, missing("not run")]) == ("s", "counted")
+    for other in (emulated, Number(1, "KiB", "counted"), Number(None, "s", "emulated", "lost")):
+        with pytest.raises(AbhError, match="share one axis"):
+            one_axis([counted, other])
+        with pytest.raises(AbhError, match="share one axis"):
+            divide(counted, other)
+
+
+def test_dividing_by_zero_is_not_a_number() -> None:
+    zero = Number(0, "count", "counted")
+    assert divide(zero, zero, "base: ") == missing("base: the number to divide by is 0")
+    assert divide(zero, Number(5, "count", "counted")).value == 0
+
+
+def test_results_widen_the_plan(tmp_path: Path) -> None:
+    put(tmp_path, {**matrix.result("sqlite", "kvm-hap", "thp")})
+    study = make_study(Plan(("cc1",), ("native",), ("reg",)), load(tmp_path))
+    assert study.plan.workloads == ("cc1", "sqlite") and study.plan.policies == ("reg", "thp")
+    assert len(study.not_run()) == 7
+
+
+def test_writing_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "new" / "x.csv"
+    write_csv(target, [{"a": None, "b": 0, "c": 0.25}])
+    assert target.read_text() == "a,b,c\nn/a,0,0.25\n"
+
+    def broken(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", broken)
+    with pytest.raises(AbhError, match="cannot be written"):
+        write_text(target, "half")
+    assert target.read_text().startswith("a,b,c") and os.listdir(target.parent) == ["x.csv"]
