@@ -172,8 +172,13 @@ static void take_line(struct cell *cell, int *words, const struct abh_line *line
 			finish("error malformed line: set %s", line->rest);
 		*value++ = '\0';
 		if (write_text(line->rest, value))
-			finish(errno == ENOENT ? "skip %s is not there" : "error set %s=%s: %s", line->rest, value,
-			       strerror(errno));
+			finish("error set %s=%s: %s", line->rest, value, strerror(errno));
+	} else if (!strcmp(line->key, "require")) {
+		if (access(line->rest, F_OK))
+			finish("skip this system has no %s", line->rest);
+	} else if (!strcmp(line->key, "absent")) {
+		if (!access(line->rest, F_OK))
+			finish("error %s is there, and the environment says that it is not", line->rest);
 	} else if (!strcmp(line->key, "env")) {
 		putenv(line->rest);
 	} else if (!strcmp(line->key, "cwd")) {

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from abh.errors import AbhError
 from abh.paths import CHECKOUT
 from tools import licences
 
@@ -19,12 +20,16 @@ C_EXEMPT = ("workloads/",)
 
 def sources(checkout: Path) -> list[Path]:
     """Every file git tracks or would track, relative to the checkout."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=checkout,
-        check=True,
-        capture_output=True,
-    ).stdout.decode()
+    argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(argv, cwd=checkout, capture_output=True, check=False)
+    if done.returncode:
+        raise AbhError(
+            "git cannot list the files of the checkout",
+            where=checkout,
+            got=done.stderr.decode(errors="replace").strip(),
+            next_step="run this in a clone of the repository",
+        )
+    listed = done.stdout.decode()
     paths = sorted({Path(name) for name in listed.split("\0") if name})
     return [p for p in paths if (checkout / p).is_file() and not (checkout / p).is_symlink()]
 

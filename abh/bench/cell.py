@@ -10,7 +10,7 @@ import os
 import platform
 import string
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
@@ -72,11 +72,18 @@ class Cell:
         )
 
 
+def _settings(sysfs: Mapping[str, str], lacks: Sequence[str]) -> list[str]:
+    """Lines that set a policy's knobs; below a folder the system lacks they are left out, and the lack is checked."""
+    kept = {path: value for path, value in sysfs.items() if not any(path.startswith(f"{each}/") for each in lacks)}
+    return [f"absent {path}" for path in lacks] + [f"set {path} {value}" for path, value in kept.items()]
+
+
 def guest_lines(cell: Cell) -> str:
     """The cell as the guest's agent reads it (agent/protocol.h)."""
+    lacks = cell.environment.guest_lacks
     lines = ["ABHCELL 1"]
-    lines += [f"require {path}" for path in cell.policy.requires]
-    lines += [f"set {path} {value}" for path, value in cell.policy.guest.sysfs.items()]
+    lines += [f"require {path}" for path in cell.policy.requires if not any(path.startswith(f"{x}/") for x in lacks)]
+    lines += _settings(cell.policy.guest.sysfs, lacks)
     lines += [f"env {name}={value}" for name, value in {**cell.workload.env, **cell.policy.guest.env}.items()]
     lines += [f"cwd /abh/workloads/{cell.workload.name}", f"timeout {cell.workload.timeout_s}"]
     lines += [f"arg {word}" for word in cell.workload.argv_for(cell.size)]
@@ -88,7 +95,8 @@ def host_lines(cell: Cell) -> str:
     lines = []
     for name, parameters in cell.environment.host.modules.items():
         lines.append(" ".join(["module", name, *(f"{key}={value}" for key, value in parameters.items())]))
-    lines += [f"set {path} {value}" for path, value in cell.policy.host.sysfs.items()]
+    if cell.environment.hypervisor != "none":
+        lines += _settings(cell.policy.host.sysfs, cell.environment.host_lacks)
     return "\n".join([*lines, "end", ""])
 
 

@@ -221,9 +221,14 @@ def cycles() -> int | str:
         libc.ioctl(handle, PERF_ENABLE, 0)
         sum(range(100_000))
         libc.ioctl(handle, PERF_DISABLE, 0)
-        count = struct.unpack("=Q", os.read(handle, 8))[0]
+        return count_or_reason(os.read(handle, 8))
     finally:
         os.close(handle)
+
+
+def count_or_reason(raw: bytes) -> int | str:
+    """What reading the counter means: one that opens and stays at zero does not count."""
+    count = struct.unpack("=Q", raw)[0]
     return count or "the counter opens but stays at zero"
 
 

@@ -194,7 +194,7 @@ def _apply(patch: Path, tree: Path, *, label: str) -> None:
             "patch did not end", where=label, got=f"still running after {error.timeout} s", next_step="see `abh doctor`"
         ) from error
     output = done.stdout.decode(errors="replace")
-    if done.returncode or not output.strip():
+    if done.returncode:
         raise AbhError(
             "a patch does not apply to its base",
             where=label,

@@ -84,6 +84,9 @@ class Environment(Spec):
     deterministic: bool  # two runs give the same counts
     deterministic_why: Sentence | None = None  # required if they do not
     host: Host = Host()
+    # Folders that guest or host do not have: a policy's settings below them are left out, and the agents check it.
+    guest_lacks: tuple[KernelPath, ...] = ()
+    host_lacks: tuple[KernelPath, ...] = ()
     host_huge: HostHuge | None = None
 
     @model_validator(mode="after")

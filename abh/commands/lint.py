@@ -8,8 +8,10 @@ Cargo.toml; and the SPDX line of every file. What git ignores is left alone; fil
 from __future__ import annotations
 
 import argparse
+import sys
 
 from abh.errors import AbhError
+from abh.paths import CHECKOUT
 
 HELP = "check the style of Python, shell, C and Rust"
 
@@ -21,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run every check, then fail if one of them did."""
+    sys.path.append(str(CHECKOUT))  # tools/ is the checkout's: an abh installed with pip does not hold it
     from tools import lint
 
     failed = lint.run(fix=args.fix)

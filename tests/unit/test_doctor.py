@@ -167,6 +167,8 @@ def test_a_pmu_that_does_not_count_is_not_available(monkeypatch):
 def test_cycles_are_a_count_or_a_reason(monkeypatch):
     got = doctor.cycles()
     assert (isinstance(got, int) and got > 0) or (isinstance(got, str) and got)
+    assert doctor.count_or_reason((7).to_bytes(8, "little")) == 7
+    assert doctor.count_or_reason(bytes(8)) == "the counter opens but stays at zero"
     monkeypatch.setattr(doctor, "PERF_EVENT_OPEN", {})
     assert "not known" in str(doctor.cycles())
 

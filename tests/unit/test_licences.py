@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from abh.errors import AbhError
 from abh.paths import CHECKOUT
 from tools import licences, lint
 
@@ -127,6 +128,11 @@ def test_lint_checks_each_file_with_its_tool(tmp_path):
     assert "--check" in checks["cargo fmt (model/Cargo.toml)"]
     assert set(lint.commands(tmp_path, [], fix=False)[0][1]) >= {"check"}
     assert "clang-format" not in dict(lint.commands(tmp_path, [Path("a.py")], fix=False))
+
+
+def test_lint_outside_a_clone_says_so(tmp_path):
+    with pytest.raises(AbhError, match="git cannot list"):
+        lint.sources(tmp_path)
 
 
 def test_lint_names_the_check_that_found_fault(tmp_path, capfd):

@@ -238,6 +238,7 @@ def test_an_offset_is_accepted(folder, tree):
     (tree / "hello.c").write_text("new first line\n" * 5 + "".join(LINES))
     series.apply_series(series.load(folder), tree)
     assert "eleven\n" in (tree / "hello.c").read_text()
+    assert os.listdir(tree) == ["hello.c"]  # no backup
 
 
 def test_fuzz_is_refused(folder, tree):
@@ -272,10 +273,12 @@ def test_a_patch_cannot_leave_the_tree(folder, tree):
 
 
 def test_variables_of_patch_do_not_matter(folder, tree, monkeypatch):
+    # With this one, patch keeps a file that a patch removes, empty.
     monkeypatch.setenv("POSIXLY_CORRECT", "1")
-    monkeypatch.setenv("PATCH_VERSION_CONTROL", "numbered")
-    series.apply_series(series.load(folder), tree)
-    assert os.listdir(tree) == ["hello.c"]
+    removal = diff(LINES, []).replace("+++ b/hello.c", "+++ /dev/null")
+    (folder / "topic/0001-one.patch").write_text(HEADER + removal)
+    series.apply_series(next(series.prefixes(series.load(folder))), tree)
+    assert os.listdir(tree) == []
 
 
 def test_a_missing_patch_program_is_told(folder, tree, monkeypatch):
