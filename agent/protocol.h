@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The cell travels in a block of fixed size, so that a frozen machine sees a file of the size it saw at boot. */
-#define ABH_CELL_BYTES 65536
+/*
+ * The cell travels in a file of fixed size, so that a frozen machine sees the size it saw at boot; a small one,
+ * because Linux reads firmware-config files a byte at a time, and in a Xen control domain each byte is a trap.
+ */
+#define ABH_CELL_BYTES 8192
 #define ABH_MAX_WORDS 64
 
 /* One line of a cell: "KEY REST". */

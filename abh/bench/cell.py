@@ -113,6 +113,11 @@ def domain_xml(cell: Cell) -> str:
     )
 
 
+def cell_text(cell: Cell) -> str:
+    """All that the machine is told: the guest's part, the host's, the domain (split again by agent/init-host)."""
+    return f"{guest_lines(cell)}@host\n{host_lines(cell)}@domain\n{domain_xml(cell)}"
+
+
 @dataclass
 class Said:
     """What the agents said: values, the workload's output, how guest and host ended."""
@@ -255,9 +260,8 @@ def run(cell: Cell) -> Result:
     """Runs a cell in a fresh guest of a freshly thawed machine."""
     parts = build.parts_of(cell.machine.boot, cell.machine.root)
     state = frozen_state(cell, parts)[0] if cell.icount else None
-    files = {"cell": guest_lines(cell), "host": host_lines(cell), "domain": domain_xml(cell)}
     ended = machine.run(
-        cell.machine, cell.size, parts, state, files, icount=cell.icount, limit_s=LIMIT_S[cell.size]
+        cell.machine, cell.size, parts, state, cell_text(cell), icount=cell.icount, limit_s=LIMIT_S[cell.size]
     )  # type: ignore[arg-type]
     said = listen(ended.lines)
     outcome, reason = judge(cell, said, ended.problem, ended.console)

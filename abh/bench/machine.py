@@ -25,8 +25,7 @@ from qemu.qmp.legacy import QEMUMonitorProtocol
 from abh.bench import root, spec
 from abh.errors import AbhError
 
-CELL_BYTES = 65536  # agent/protocol.h
-CELL_FILES = ("cell", "host", "domain")
+CELL_BYTES = 8192  # agent/protocol.h
 FROZEN = "guest-panicked"  # the run state that the panic device leaves
 STATE_FILE = "state.zst"
 CONSOLE_LINES = 30
@@ -45,13 +44,6 @@ class Parts:
     xen: Path | None = None
 
 
-def _fw_cfg(folder: str) -> list[str]:
-    words = []
-    for name in CELL_FILES:
-        words += ["-fw_cfg", f"name=opt/abh/{name},file={folder}/{name}"]
-    return words
-
-
 def qemu_words(machine: spec.Machine, size: str, parts: Parts, *, icount: bool, resumed: bool) -> list[str]:
     """QEMU's command line inside the root: /in holds the parts, /run the files of this one run."""
     words = ["/in/qemu/qemu-system-x86_64", "-L", "/usr/share/seabios", "-L", "/usr/share/qemu"]
@@ -62,7 +54,7 @@ def qemu_words(machine: spec.Machine, size: str, parts: Parts, *, icount: bool, 
     if icount:
         words += ["-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "7"]
     words += machine.qemu_args
-    words += ["-plugin", "/in/plugin/region.so,out=/run/region.jsonl", *_fw_cfg("/run")]
+    words += ["-plugin", "/in/plugin/region.so,out=/run/region.jsonl", "-fw_cfg", "name=opt/abh/cell,file=/run/cell"]
     kernel = f"{machine.kernel_cmdline} abh_role={'host' if machine.root == 'host' else 'native'} abh_freeze=1"
     if parts.xen:
         words += ["-kernel", "/in/xen/xen", "-append", machine.xen_cmdline or ""]
@@ -162,14 +154,26 @@ class Emulator:
         self.process.wait()
 
 
+def cell_block(cell: str) -> bytes:
+    """The cell as a block of the one size that a frozen machine can read."""
+    block = cell.encode()
+    if len(block) > CELL_BYTES:
+        raise AbhError(
+            "the cell is too long for the machine's channel",
+            got=f"{len(block)} bytes",
+            expected=f"at most {CELL_BYTES}",
+            next_step="shorten the policy, the domain or the workload's arguments, or raise the size in both places",
+        )
+    return block.ljust(CELL_BYTES, b"\0")
+
+
 @contextlib.contextmanager
-def emulator(words: Sequence[str], parts: Parts, cell: Mapping[str, str], state: Path | None = None,
+def emulator(words: Sequence[str], parts: Parts, cell: str, state: Path | None = None,
              writable: Mapping[str, Path] | None = None) -> Iterator[Emulator]:  # fmt: skip
     """A running QEMU in a scratch folder of its own; gone, with its folder, when the block ends."""
     with tempfile.TemporaryDirectory(prefix="abh-") as scratch:  # short: a socket's path has 108 bytes
         folder = Path(scratch)
-        for name in CELL_FILES:
-            (folder / name).write_bytes(cell.get(name, "").encode().ljust(CELL_BYTES, b"\0"))
+        (folder / "cell").write_bytes(cell_block(cell))
         read_only = {"/in/qemu": parts.qemu, "/in/plugin": parts.plugin, "/in/linux": parts.linux}
         read_only["/in/initramfs"] = parts.initramfs
         if parts.xen:
@@ -189,19 +193,20 @@ def emulator(words: Sequence[str], parts: Parts, cell: Mapping[str, str], state:
 def freeze(machine: spec.Machine, size: str, parts: Parts, out: Path) -> None:
     """Boots the machine to the point where its agent stops it, and saves its state in `out`."""
     words = qemu_words(machine, size, parts, icount=True, resumed=False)
-    with emulator(words, parts, {}, writable={"/out": out}) as running:
+    with emulator(words, parts, "", writable={"/out": out}) as running:
         running.wait_for(FROZEN, machine.boot_timeout_s, what=f"booting machine '{machine.name}'")
         (out / "console.log").write_bytes((running.folder / "console.log").read_bytes())
         running.save(f"/out/{STATE_FILE}")
 
 
-def run(machine: spec.Machine, size: str, parts: Parts, state: Path, cell: Mapping[str, str], *, icount: bool,
+def run(machine: spec.Machine, size: str, parts: Parts, state: Path | None, cell: str, *, icount: bool,
         limit_s: float) -> Ended:  # fmt: skip
     """Thaws the machine, lets it run its cell, and returns what it said. limit_s is in real seconds."""
-    words = qemu_words(machine, size, parts, icount=icount, resumed=True)
+    words = qemu_words(machine, size, parts, icount=icount, resumed=state is not None)
     start = time.monotonic()
     with emulator(words, parts, cell, state=state) as running:
-        running.wait_for(FROZEN, QMP_TIMEOUT_S, what=f"thawing machine '{machine.name}'")
+        ready = QMP_TIMEOUT_S if state else machine.boot_timeout_s
+        running.wait_for(FROZEN, ready, what=f"{'thawing' if state else 'booting'} machine '{machine.name}'")
         running.qmp.cmd("cont")
         problem = _until_end(running, start + limit_s)
         lines = _read(running.folder / "out.log").splitlines()
