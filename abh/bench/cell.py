@@ -12,6 +12,7 @@ import string
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 from abh import paths
@@ -227,7 +228,7 @@ def _this_machine() -> str:
 
 def provenance(cell: Cell) -> result.Provenance:
     """What made the numbers."""
-    folders = [name for name in build.series_folders()]
+    folders = sorted(each.series for each in build.COMPONENTS.values() if each.series)
     return result.Provenance(
         commit=_commit(),
         series={name: series.series_hash(series.load(paths.CHECKOUT / name)) for name in folders},
@@ -239,30 +240,28 @@ def provenance(cell: Cell) -> result.Provenance:
     )
 
 
-def frozen_state(cell: Cell, parts: machine.Parts) -> tuple[object, str]:
-    """Folder with the frozen machine, made on first use, and its name."""
-    names = [part.name for part in (parts.qemu, parts.plugin, parts.linux, parts.initramfs, parts.xen) if part]
+def frozen_state(cell: Cell) -> Path:
+    """The folder with the cell's machine, booted and frozen; made on first use."""
+    parts = build.parts_of(cell.machine.boot, cell.machine.root)
+    made_of = [part.name for part in (parts.qemu, parts.plugin, parts.linux, parts.initramfs, parts.xen) if part]
     words = machine.qemu_words(cell.machine, cell.size, parts, icount=True, resumed=False)
-    key = cache.key_of(*names, cell.size, *words)
-    name = f"{cell.machine.name}-{cell.size}"
-    path = cache.produce(
+    return cache.produce(
         "frozen",
-        name,
-        key,
+        f"{cell.machine.name}-{cell.size}",
+        cache.key_of(*made_of, *words),
         lambda out: machine.freeze(cell.machine, cell.size, parts, out),
-        about=f"booting machine '{cell.machine.name}' once ({cell.size})",
+        about=f"booting machine '{cell.machine.name}' once",
         needs_mib=1500,
     )
-    return path, name
 
 
 def run(cell: Cell) -> Result:
     """Runs a cell in a fresh guest of a freshly thawed machine."""
     parts = build.parts_of(cell.machine.boot, cell.machine.root)
-    state = frozen_state(cell, parts)[0] if cell.icount else None
+    state = frozen_state(cell) if cell.icount else None
     ended = machine.run(
         cell.machine, cell.size, parts, state, cell_text(cell), icount=cell.icount, limit_s=LIMIT_S[cell.size]
-    )  # type: ignore[arg-type]
+    )
     said = listen(ended.lines)
     outcome, reason = judge(cell, said, ended.problem, ended.console)
     values = values_of(cell, said, ended.region)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""One run: one workload in one environment under one policy, to one result file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from abh import paths
+
+HELP = "run one cell, as sqlite@kvm-hap~thp, and write its result"
+# A finding is not a fault of the command line (2) or of the bench itself (1): distinct statuses, worst last.
+EXIT = {"success": 0, "skip": 0, "error": 3, "failure": 4, "crash": 5}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument("run", metavar="WORKLOAD@ENVIRONMENT~POLICY", help="`abh list` shows the names")
+    parser.add_argument("--size", choices=("smoke", "paper"), default="smoke", help="default: %(default)s")
+    parser.add_argument(
+        "--results", type=Path, default=paths.MEASURED, metavar="DIR", help="where the result goes (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--free-running", action="store_true", help="faster, but two runs no longer agree to the last digit"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run it; the exit status says the outcome."""
+    from abh.bench import cell, progress, result
+
+    one = cell.Cell.of(args.run, args.size, icount=not args.free_running)
+    args.results.mkdir(parents=True, exist_ok=True)  # a bad place fails before the run, not after
+    with progress.step(f"running {one.run} ({args.size})"):
+        made = cell.run(one)
+    path = args.results / f"{one.run}.json"
+    result.write(made, path)
+    for name, value in made.values.items():
+        shown = f"n/a ({value.reason})" if value.value is None else f"{value.value:g} {value.unit}, {value.kind}"
+        print(f"{name:24} {shown}")
+    print(f"{made.outcome}: {path}")
+    if made.reason:
+        print(f"{made.run}: {made.outcome}: {made.reason}", file=sys.stderr)
+    return EXIT[made.outcome]

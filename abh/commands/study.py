@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""The whole study: build, boot the machines once, run every cell, write the report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from abh import paths
+
+HELP = "build everything, run every workload in every environment under every policy, report"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument("--size", choices=("smoke", "paper"), default="smoke", help="default: %(default)s")
+    parser.add_argument("--workload", action="append", metavar="NAME", help="only this one (repeatable)")
+    parser.add_argument("--environment", action="append", metavar="NAME", help="only this one (repeatable)")
+    parser.add_argument("--policy", action="append", metavar="NAME", help="only this one (repeatable)")
+    parser.add_argument("--cores", type=int, default=2, help="cells at a time (default: %(default)s)")
+    parser.add_argument("--dry-run", action="store_true", help="say which cells would run")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prepare, run the workflow, report. The status is 1 if a cell failed, after everything else was done."""
+    from filelock import FileLock, Timeout
+
+    from abh.bench import matrix
+    from abh.errors import AbhError
+
+    names = matrix.select(args.workload, args.environment, args.policy)
+    paths.MEASURED.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(paths.MEASURED / ".study.lock", timeout=0):
+            matrix.prepare(names, args.size)
+            failed = _workflow(names, args)
+            return failed if args.dry_run else _report() or failed
+    except Timeout:
+        raise AbhError(
+            "another study is running in this checkout",
+            where=paths.CHECKOUT,
+            next_step="wait for it, or clone the project once more and run there",
+        ) from None
+
+
+def _workflow(names: list[str], args: argparse.Namespace) -> int:
+    words = [sys.executable, "-m", "snakemake", "--snakefile", str(paths.CHECKOUT / "workflow" / "Snakefile")]
+    words += ["--directory", str(paths.CHECKOUT), "--cores", str(args.cores), "--keep-going", "--keep-incomplete"]
+    # Our own lock stands above; Snakemake's would have to be broken by hand after a kill.
+    words += ["--rerun-incomplete", "--rerun-triggers", "params", "--nolock", "--quiet", "rules", "host"]
+    words += ["--config", f"size={args.size}", f"abh={_command()}"]
+    words += ["--dry-run"] if args.dry_run else []
+    words += ["--", *(f"analysis/measured/{name}.json" for name in names)]
+    environment = {**os.environ, "PYTHONPATH": str(paths.CHECKOUT), "ABH_CHECKOUT": str(paths.CHECKOUT)}
+    return subprocess.run(words, env=environment, check=False).returncode
+
+
+def _command() -> str:
+    own = paths.CHECKOUT / "bin" / "abh"
+    return str(own) if own.exists() else "abh"
+
+
+def _report() -> int:
+    from abh.commands import report
+
+    return report.run(argparse.Namespace(results=Path(paths.MEASURED), out=Path(paths.REPORT_OUT)))
