@@ -73,13 +73,21 @@ def _source(folder: str) -> source.Source:
     return source.fetch(series.load(paths.CHECKOUT / folder).base)
 
 
+def _own_series(component: Component) -> series.Series | None:
+    return series.load(paths.CHECKOUT / component.series) if component.series else None
+
+
 @once
 def key_of(name: str) -> str:
     """The key of a component: every input's content."""
-    component = COMPONENTS[name]
-    parts = [name, hashlib.sha256(_recipe(name).read_bytes()).hexdigest(), root.path_of("build").name]
-    if component.series:
-        parts += [_source(component.series).digest, series.series_hash(series.load(paths.CHECKOUT / component.series))]
+    return _key(COMPONENTS[name], _own_series(COMPONENTS[name]))
+
+
+def _key(component: Component, patches: series.Series | None) -> str:
+    parts = [component.name, hashlib.sha256(_recipe(component.name).read_bytes()).hexdigest()]
+    parts.append(root.path_of("build").name)
+    if component.series and patches:
+        parts += [_source(component.series).digest, series.series_hash(patches)]
     parts += [cache.digest_tree(paths.CHECKOUT / folder, _ignored) for folder in component.reads]
     parts += [root.path_of(each).name for each in component.roots]
     parts += [key_of(each) for each in component.needs]
@@ -96,27 +104,37 @@ def version_of(name: str) -> str:
 def path_of(name: str) -> Path:
     """The folder of a built component, made on first use."""
     component = COMPONENTS[name]
+    return _built(component, _own_series(component), key_of(name))
+
+
+def build_series(patches: series.Series) -> Path:
+    """Builds the component of a series with these patches only: a prefix of the series, for instance."""
+    folder = patches.folder.resolve().relative_to(paths.CHECKOUT)
+    component = next(each for each in COMPONENTS.values() if each.series == str(folder))
+    return _built(component, patches, _key(component, patches))
+
+
+def _built(component: Component, patches: series.Series | None, key: str) -> Path:
     inputs = {f"/in/{component.rename.get(each, each)}": path_of(each) for each in component.needs}
     inputs |= {"/in/root": root.path_of(each) for each in component.roots}
     minutes = f" (about {component.minutes:g} min)" if component.minutes >= 1 else ""
 
     def make(out: Path) -> None:
-        _make(component, inputs, out)
+        _make(component, patches, inputs, out)
 
-    return cache.produce(
-        "built", name, key_of(name), make, about=f"building {name}{minutes}", needs_mib=component.needs_mib
-    )
+    about = f"building {component.name}{minutes}"
+    return cache.produce("built", component.name, key, make, about=about, needs_mib=component.needs_mib)
 
 
-def _make(component: Component, inputs: Mapping[str, Path], out: Path) -> None:
+def _make(component: Component, patches: series.Series | None, inputs: Mapping[str, Path], out: Path) -> None:
     work = out / ".work"  # sources and objects: removed with success, and with the scratch folder on failure
     (work / "obj").mkdir(parents=True)
     log = keep_log(component.name)
     log.write_bytes(b"")
     writable = {"/out": out, "/obj": work / "obj"}
-    if component.series:
+    if component.series and patches:
         tree = source.unpack(_source(component.series), work, log)
-        series.apply_series(series.load(paths.CHECKOUT / component.series), tree)
+        series.apply_series(patches, tree)
         writable["/src"] = tree
     ccache = paths.cache() / CCACHE
     ccache.mkdir(exist_ok=True)

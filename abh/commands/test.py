@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""Every test there is: style, patch series, units, the page in a browser, the plugin, and machines that boot."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from abh import paths
+
+HELP = "run every test: style, patch series, units, browser, plugin, machines in emulation"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument("stage", nargs="*", metavar="STAGE", help=f"only these: {', '.join(STAGES)}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the stages in order, all of them even after a failure; status 1 if one failed."""
+    from abh.bench import progress
+    from abh.errors import AbhError
+
+    for name in args.stage:
+        if name not in STAGES:
+            raise AbhError("unknown stage", got=name, expected=", ".join(STAGES), next_step="name one of these")
+    failed = []
+    for name in args.stage or STAGES:
+        start = time.monotonic()
+        print(f"== {name}", flush=True)
+        if not STAGES[name]():
+            failed.append(name)
+        progress.say(f"stage {name}: {'FAILED' if name in failed else 'ok'} ({time.monotonic() - start:.0f} s)")
+    stages = len(args.stage or STAGES)
+    print(f"stages: {stages - len(failed)} passed, {len(failed)} failed", flush=True)
+    return 1 if failed else 0
+
+
+def _abh(*words: str) -> bool:
+    return subprocess.run([sys.executable, "-m", "abh", *words], cwd=paths.CHECKOUT, check=False).returncode == 0
+
+
+def _pytest(*words: str, **environment: str) -> bool:
+    command = [sys.executable, "-m", "pytest", "-q", "-ra", *words]
+    return subprocess.run(command, cwd=paths.CHECKOUT, env={**os.environ, **environment}, check=False).returncode == 0
+
+
+def _plugin() -> bool:
+    """The plugin's own tests run in QEMU as it is built here, inside the build root."""
+    from abh.bench import build, root
+
+    parts = {"/in/qemu": build.path_of("qemu"), "/in/plugin": build.path_of("plugin")}
+    enter = root.enter(root.path_of("build"), read_only=parts, scratch="/in")
+    at = enter.index("--chdir")
+    words = [*enter[:at], "--bind", "{tmp}", "{tmp}", *enter[at:]]
+    return _pytest(
+        "hypervisor/qemu/plugin/test",
+        ABH_ENTER=" ".join(words),
+        ABH_QEMU="/in/qemu/qemu-system-x86_64 -L /usr/share/seabios -L /usr/share/qemu",
+        ABH_PLUGIN="/in/plugin/region.so",
+    )
+
+
+STAGES: dict[str, Callable[[], bool]] = {
+    "lint": lambda: _abh("lint"),
+    "unit": lambda: _pytest("tests/unit", "-n", "2"),
+    "browser": lambda: _pytest("tests/browser"),
+    "series": lambda: _abh("check-series", "--build"),
+    "plugin": _plugin,
+    "boot": lambda: _pytest("tests/boot"),
+}

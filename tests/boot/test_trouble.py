@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""What goes wrong inside a machine is reported as what it is, within a time limit, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+
+import pytest
+
+from abh.bench import cell
+
+
+def broken(name, **changes):
+    """A cell with parts of its workload or environment replaced: {"workload.argv": (…)}."""
+    one = cell.Cell.of(name, "smoke")
+    for key, value in changes.items():
+        part, _, attribute = key.partition("__")
+        one = dataclasses.replace(one, **{part: getattr(one, part).model_copy(update={attribute: value})})
+    return cell.run(one)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind():
+    yield
+    left = subprocess.run(["pgrep", "-af", "qmp,server=on"], capture_output=True, text=True, check=False).stdout
+    mounts = [line for line in open("/proc/mounts") if "abh" in line]
+    assert not left and not mounts
+
+
+def test_a_workload_that_hangs_is_a_failure():
+    result = broken("sqlite@native~reg", workload__argv=("sleep", "1000"), workload__timeout_s=2)
+    assert (result.outcome, "timeout" in result.reason) == ("failure", True)
+
+
+def test_a_workload_that_is_killed_is_a_failure():
+    result = broken("sqlite@native~reg", workload__argv=("sh", "-c", "kill -SEGV $$"))
+    assert (result.outcome, "signal 11" in result.reason) == ("failure", True)
+
+
+def test_a_wrong_answer_is_a_failure():
+    result = broken("sqlite@native~reg", workload__argv=("echo", "answer: 0000000000000000"))
+    assert (result.outcome, "answer" in result.reason) == ("failure", True)
+
+
+def test_garbage_from_a_workload_is_a_failure():
+    result = broken("sqlite@native~reg", workload__argv=("head", "-c", "300000", "/dev/urandom"))
+    assert result.outcome == "failure"
+
+
+@pytest.mark.parametrize("environment", ["kvm-hap", "xen-hap"])
+def test_a_guest_that_panics_is_a_crash(environment):
+    result = broken(f"sqlite@{environment}~reg", environment__guest_cmdline="console=hvc0 root=/dev/none panic=-1")
+    assert result.outcome == "crash" and "guest" in result.reason
+
+
+def test_a_machine_that_panics_is_a_crash_with_the_console_s_end():
+    trigger = "sleep 1; echo c > /proc/sysrq-trigger; sleep 100"
+    result = broken("sqlite@native~reg", workload__argv=("sh", "-c", trigger), workload__timeout_s=5)
+    assert result.outcome in ("crash", "failure")
+
+
+def test_a_setting_that_is_not_there_is_an_error():
+    one = cell.Cell.of("sqlite@native~reg", "smoke")
+    guest = one.policy.guest.model_copy(update={"sysfs": {"/sys/kernel/mm/no-such-knob": "1"}})
+    result = cell.run(dataclasses.replace(one, policy=one.policy.model_copy(update={"guest": guest})))
+    assert result.outcome == "error" and "no-such-knob" in result.reason
+
+
+def test_a_required_knob_that_is_not_there_is_a_skip():
+    one = cell.Cell.of("sqlite@native~reg", "smoke")
+    policy = one.policy.model_copy(update={"requires": ("/sys/kernel/mm/no-such-knob",)})
+    result = cell.run(dataclasses.replace(one, policy=policy))
+    assert result.outcome == "skip" and "no-such-knob" in result.reason
