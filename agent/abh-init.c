@@ -272,9 +272,12 @@ static int watch(pid_t child, double limit_s, long long *huge_peak)
 static const struct {
 	const char *name, *vmstat;
 } deltas[] = {
-	{ "huge_fallbacks", "thp_fault_fallback" }, { "huge_splits", "thp_split_page" },
-	{ "huge_pmd_splits", "thp_split_pmd" },	    { "huge_collapses", "thp_collapse_alloc" },
-	{ "system_faults", "pgfault" },		    { "system_huge_faults", "thp_fault_alloc" },
+	{ "huge_fallbacks", "thp_fault_fallback" },
+	{ "huge_splits", "thp_split_page" },
+	{ "huge_pmd_splits", "thp_split_pmd" },
+	{ "huge_collapses", "thp_collapse_alloc" },
+	{ "system_faults", "pgfault" },
+	{ "system_huge_faults", "thp_fault_alloc" },
 };
 #define DELTAS (sizeof(deltas) / sizeof(deltas[0]))
 

@@ -18,6 +18,7 @@
 
 #define TICK_NS (50 * 1000 * 1000)
 #define TICKS_PER_ALIVE 60
+#define CONSOLE_BYTES 3000
 
 static FILE *out;
 
@@ -78,6 +79,26 @@ static long long sample(const char *pattern)
 	return sum;
 }
 
+/* The end of what the guest printed: where it stood when it went away. */
+static void show_end_of(const char *console)
+{
+	FILE *file = fopen(console, "re");
+	char line[512];
+
+	if (!file)
+		return;
+	fseek(file, 0, SEEK_END);
+	if (ftell(file) > CONSOLE_BYTES)
+		fseek(file, -CONSOLE_BYTES, SEEK_CUR);
+	else
+		rewind(file);
+	while (fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\r\n")] = '\0';
+		fprintf(out, "ABH console %s\n", line);
+	}
+	fclose(file);
+}
+
 static int watch(const char *console, const char *alive, char *spec)
 {
 	struct timespec tick = { .tv_nsec = TICK_NS };
@@ -98,6 +119,7 @@ static int watch(const char *console, const char *alive, char *spec)
 		if (now > peak)
 			peak = now;
 		if (!ended && ticks % TICKS_PER_ALIVE == 0 && system(alive) != 0) {
+			show_end_of(console);
 			fprintf(out, "ABH end crash the guest is gone before its cell ended\n");
 			return 0;
 		}

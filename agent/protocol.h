@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /*
  * The cell travels in a file of fixed size, so that a frozen machine sees the size it saw at boot; a small one,
@@ -40,15 +41,18 @@ static inline int abh_next_line(char **text, struct abh_line *line)
 	return strcmp(line->key, "end") != 0;
 }
 
-/* Reads a whole small file; the caller frees. NULL if it can't be read. */
+/* Reads up to `limit` bytes of a file, or the last `limit` bytes of a disk; the caller frees. NULL if it can't. */
 static inline char *abh_read_file(const char *path, size_t limit)
 {
 	FILE *file = fopen(path, "re");
+	struct stat about;
 	char *text;
 	size_t got;
 
 	if (!file)
 		return NULL;
+	if (!fstat(fileno(file), &about) && S_ISBLK(about.st_mode))
+		fseek(file, -(long)limit, SEEK_END);
 	text = calloc(1, limit + 1);
 	got = text ? fread(text, 1, limit, file) : 0;
 	fclose(file);

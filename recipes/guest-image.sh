@@ -14,3 +14,6 @@ mkdir -p /obj/tree/abh/workloads /obj/tree/init.d /obj/tree/proc /obj/tree/sys /
 cp -a /in/workloads/. /obj/tree/abh/workloads/
 cp /in/agent/abh-init /obj/tree/abh/
 mkfs.erofs --quiet -zlz4 --all-root -T0 -U6b1f3f3e-7a34-4f3a-9a52-0c6f7a0b0002 /out/guest.erofs /obj/tree
+# The last 8 KiB of the disk carry the cell (agent/protocol.h).
+truncate -s %4096 /out/guest.erofs
+truncate -s +8192 /out/guest.erofs

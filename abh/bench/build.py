@@ -49,7 +49,12 @@ COMPONENTS = {
         Component("workloads", 1, reads=("workloads",)),
         Component("guest-image", 0.5, needs=("glibc", "workloads", "agent"), roots=("guest",), needs_mib=1000),
         Component(
-            "host-image", 0.5, reads=("vm-configs/libvirt/etc",), needs=("linux", "agent"), roots=("host",), needs_mib=1000
+            "host-image",
+            0.5,
+            reads=("vm-configs/libvirt/etc",),
+            needs=("linux", "agent"),
+            roots=("host",),
+            needs_mib=1000,
         ),
         Component("guest-initramfs", 0.1, needs=("guest-image", "agent"), rename={"guest-image": "image"}),
         Component(
@@ -64,7 +69,8 @@ def _recipe(name: str) -> Path:
     return paths.CHECKOUT / "recipes" / f"{stem}.sh"
 
 
-def _ignored(path: Path) -> bool:
+def ignored(path: Path) -> bool:
+    """Files that decide nothing of what is built."""
     return "__pycache__" in path.parts or path.name == "README.md"
 
 
@@ -88,7 +94,7 @@ def _key(component: Component, patches: series.Series | None) -> str:
     parts.append(root.path_of("build").name)
     if component.series and patches:
         parts += [_source(component.series).digest, series.series_hash(patches)]
-    parts += [cache.digest_tree(paths.CHECKOUT / folder, _ignored) for folder in component.reads]
+    parts += [cache.digest_tree(paths.CHECKOUT / folder, ignored) for folder in component.reads]
     parts += [root.path_of(each).name for each in component.roots]
     parts += [key_of(each) for each in component.needs]
     return cache.key_of(*parts)
@@ -116,7 +122,8 @@ def build_series(patches: series.Series) -> Path:
 
 def _built(component: Component, patches: series.Series | None, key: str) -> Path:
     inputs = {f"/in/{component.rename.get(each, each)}": path_of(each) for each in component.needs}
-    inputs |= {"/in/root": root.path_of(each) for each in component.roots}
+    for each in component.roots:
+        inputs["/in/root"] = root.path_of(each)
     minutes = f" (about {component.minutes:g} min)" if component.minutes >= 1 else ""
 
     def make(out: Path) -> None:

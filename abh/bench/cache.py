@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -19,6 +21,7 @@ from abh.bench import progress
 from abh.errors import AbhError
 
 KEY_CHARS = 16
+SCRATCH = re.compile(rf"\.(?P<entry>.+-[0-9a-f]{{{KEY_CHARS}}})-[a-z0-9_]{{8}}")  # made by produce()
 
 
 def digest_files(files: Iterable[Path], base: Path) -> str:
@@ -49,32 +52,42 @@ def _free_mib(folder: Path) -> int:
 def remove(path: Path) -> None:
     """Removes a tree even where a build left folders without write permission."""
 
-    def retry(function, name, _error):  # noqa: ANN001 (the signature is shutil's)
-        os.chmod(os.path.dirname(name), 0o700)
-        function(name)
-
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, onerror=retry)
-    else:
+    if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
+        return
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        path.chmod(0o700)
+        for folder, names, _ in os.walk(path):  # top down: a folder is opened up before it is entered
+            for inner in (Path(folder) / name for name in names):
+                if not inner.is_symlink():
+                    inner.chmod(0o700)
+        shutil.rmtree(path)
 
 
-def lock(name: str, waiting_for: str) -> FileLock:
-    """A held lock of this cache; a second holder waits, and is told for what."""
+def _lock_file(name: str) -> FileLock:
     folder = paths.cache() / "locks"
     folder.mkdir(exist_ok=True)
-    held = FileLock(folder / name)
+    return FileLock(folder / name)
+
+
+@contextlib.contextmanager
+def lock(name: str, waiting_for: str) -> Iterator[None]:
+    """Holds a lock of this cache; a second holder waits, and is told for what."""
+    held = _lock_file(name)
     try:
         held.acquire(timeout=0)
     except Timeout:
         progress.say(f"waiting for another abh that is {waiting_for}")
         held.acquire()
-    return held
+    try:
+        yield
+    finally:
+        held.release()
 
 
-def produce(
-    kind: str, name: str, key: str, make: Callable[[Path], None], *, about: str, needs_mib: int = 200
-) -> Path:
+def produce(kind: str, name: str, key: str, make: Callable[[Path], None], *, about: str, needs_mib: int = 200) -> Path:
     """The folder <cache>/<kind>/<name>-<key>, made by `make(folder)` if it is not there.
 
     Made in a scratch folder and renamed when whole: an interruption leaves nothing
@@ -98,14 +111,14 @@ def produce(
                 expected=f"at least {needs_mib} MiB",
                 next_step="free some space, or set ABH_CACHE to a folder on a larger disk",
             )
-        scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
+        scratch = Path(tempfile.mkdtemp(prefix=f".{name}-{key}-", dir=folder))
         scratch.chmod(0o755)
         try:
             with progress.step(about):
                 make(scratch)
             scratch.rename(final)
         except OSError as error:
-            if error.errno != errno.ENOSPC:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise AbhError(
                 f"the disk filled up while {about}",
@@ -127,8 +140,10 @@ def _forget_old(folder: Path, name: str, days: int = 30) -> None:
 
 
 def sweep_scratch() -> None:
-    """Removes scratch folders of runs that were killed (nobody holds a lock on a scratch older than a day)."""
-    limit = time.time() - 86400
-    for scratch in paths.cache().glob("*/.*-*"):
-        if scratch.stat().st_mtime < limit:
+    """Removes what killed runs left half-made: scratch folders of entries that nobody is making now."""
+    for scratch in paths.cache().glob("*/.*"):
+        if not (match := SCRATCH.fullmatch(scratch.name)):
+            continue
+        # Its maker holds this lock as long as it lives; orphans of a killed one may still write: the next sweep's.
+        with contextlib.suppress(Timeout, OSError), _lock_file(f"{scratch.parent.name}-{match['entry']}").acquire(0):
             remove(scratch)

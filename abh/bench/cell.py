@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import functools
 import json
+import math
 import os
 import platform
 import string
@@ -13,6 +14,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
 from abh import paths
@@ -42,6 +44,7 @@ NO_VM_EXITS = {
 }
 # Real seconds; the workload's own limit counts in the guest's time. A machine that needs longer than this is hung.
 LIMIT_S = {"smoke": 900.0, "paper": 6 * 3600.0}
+REASON_CHARS = 2000  # of console or output, in a reason
 ENDINGS = {"skip": "skip", "error": "error", "crash": "crash"}
 
 
@@ -125,6 +128,7 @@ class Said:
 
     values: dict[str, str] = field(default_factory=dict)
     output: list[str] = field(default_factory=list)
+    console: list[str] = field(default_factory=list)
     end: str | None = None
 
 
@@ -141,6 +145,8 @@ def listen(lines: list[str]) -> Said:
             said.values[name] = value
         elif words[1] == "out":
             said.output.append(rest)
+        elif words[1] == "console":
+            said.console.append(rest)
         elif words[1] == "guest-end" or (words[1] == "end" and rest != "host"):
             said.end = rest
     return said
@@ -155,16 +161,27 @@ def _reported(said: Said) -> Iterator[tuple[str, Value]]:
             number = float(text) if "." in text else int(text)
         except ValueError:
             raise AbhError(f"the agent reports garbage for '{name}'", got=text, expected="a number") from None
+        if not math.isfinite(number):
+            raise AbhError(f"the agent reports garbage for '{name}'", got=text, expected="a number")
         if number < 0:
             yield name, Value.unknown(unit, kind, "this kernel does not report it")
         else:
             yield name, Value.of(number, unit, kind)
 
 
+def _object(text: str) -> dict[str, Any]:
+    """A line of the plugin; empty if it was cut off."""
+    try:
+        read = json.loads(text)
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
 def _counted_outside(cell: Cell, region: str) -> dict[str, Value]:
     """What the plugin counted in the marked region."""
-    lines = [json.loads(line) for line in region.splitlines()]
-    whole = [line for line in lines if "instructions" in line]
+    lines = [_object(line) for line in region.splitlines()]
+    whole = [line for line in lines if type(line.get("instructions")) is type(line.get("vmrun")) is int]
     if len(lines) != 1 or len(whole) != 1:
         reason = f"the plugin saw {len(whole)} whole regions, not one: {region.strip()[:200] or 'no line'}"
         instructions = Value.unknown("instructions", "counted", reason)
@@ -183,6 +200,8 @@ def values_of(cell: Cell, said: Said, region: str) -> dict[str, Value]:
     faults, huge = values.get("minor_faults"), values.get("huge_faults")
     if faults and huge and faults.value is not None and huge.value is not None:
         values["alloc_ratio"] = result.alloc_ratio(huge.value, faults.value - huge.value)
+    elif faults and huge:
+        values["alloc_ratio"] = Value.unknown("ratio", "counted", "the faults it is made of are not known")
     if "host_huge_kib" not in values:
         source = cell.environment.host_huge
         why = source.why if source and source.why else "the host reported nothing"
@@ -193,16 +212,18 @@ def values_of(cell: Cell, said: Said, region: str) -> dict[str, Value]:
 def judge(cell: Cell, said: Said, problem: str | None, console: str) -> tuple[result.Outcome, str | None]:
     """Outcome and reason, from how the cell ended and whether the workload's answer is right."""
     if said.end is None:
-        return "crash", f"{problem or 'no end was reported'}\n{console}".strip()
+        return "crash", f"{problem or 'no end was reported'}\n{console[-REASON_CHARS:]}".strip()
     word, _, rest = said.end.partition(" ")
     output = "\n".join(said.output)
     if word in ENDINGS:
-        return ENDINGS[word], rest or said.end  # type: ignore[return-value]
+        return ENDINGS[word], "\n".join([rest or said.end, *said.console])  # type: ignore[return-value]
+    if word not in ("exit", "signal", "timeout"):
+        return "error", f"the agent's end is not one of the protocol: {said.end[:REASON_CHARS]}"
     if said.end != "exit 0":
-        return "failure", f"the workload ended with {said.end}\n{output[-2000:]}".strip()
+        return "failure", f"the workload ended with {said.end}\n{output[-REASON_CHARS:]}".strip()
     right, _ = cell.workload.check_output(cell.size, output)
     if not right:
-        return "failure", f"the workload's answer is not the one expected\n{output[-2000:]}".strip()
+        return "failure", f"the workload's answer is not the one expected\n{output[-REASON_CHARS:]}".strip()
     return "success", None
 
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +32,11 @@ FROZEN = "guest-panicked"  # the run state that the panic device leaves
 STATE_FILE = "state.zst"
 CONSOLE_LINES = 30
 QMP_TIMEOUT_S = 60
+SAVE_TIMEOUT_S = 600
 POLL_S = 0.05
+OFF = ("gone", "silent", "shutdown", "internal-error")  # run states that nothing follows
+# Whole: QEMU writes byte by byte, and "exit 12" must not be read as "exit 1".
+LAST_LINE = re.compile(r"^ABH end .*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,11 @@ class Emulator:
             self.process = subprocess.Popen(
                 [*prefix, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        self.qmp = self._connect()
+        try:
+            self.qmp = self._connect()
+        except BaseException:
+            self.kill()
+            raise
 
     def _connect(self) -> QEMUMonitorProtocol:
         deadline = time.monotonic() + QMP_TIMEOUT_S
@@ -96,6 +106,9 @@ class Emulator:
         while time.monotonic() < deadline and self.process.poll() is None:
             if socket.exists():
                 qmp = QEMUMonitorProtocol(str(socket))
+                # connect() has no time limit of its own: without its peer, it ends.
+                limit = threading.Timer(max(0, deadline - time.monotonic()), self._end_process)
+                limit.start()
                 try:
                     qmp.connect()
                 except (OSError, QMPError):
@@ -103,24 +116,38 @@ class Emulator:
                 else:
                     qmp.settimeout(QMP_TIMEOUT_S)
                     return qmp
+                finally:
+                    limit.cancel()
             time.sleep(POLL_S)
-        self.kill()
-        raise self.error("the emulator did not start")
+        raise self.error("the emulator did not start", got=self._how_it_is())
+
+    def _how_it_is(self) -> str:
+        status = self.process.poll()
+        return f"no answer within {QMP_TIMEOUT_S} s" if status is None else f"exit status {status}"
 
     def status(self) -> str:
-        """QEMU's run state, or "gone"."""
+        """QEMU's run state, or "gone", or "silent" where the process is there and does not answer."""
         if self.process.poll() is not None:
             return "gone"
         try:
             return str(self.qmp.cmd("query-status")["status"])
+        except TimeoutError:
+            return "silent"
         except (OSError, QMPError, EOFError):
             return "gone"
+
+    def command(self, name: str, **arguments: object) -> object:
+        """Has QEMU do something; an error of the machine if it refuses or has gone."""
+        try:
+            return self.qmp.cmd(name, **arguments)
+        except (OSError, QMPError, EOFError) as error:
+            raise self.error(f"the emulator does not do '{name}'", got=str(error) or type(error).__name__) from error
 
     def wait_for(self, wanted: str, limit_s: float, *, what: str) -> None:
         """Waits until QEMU's run state is `wanted`."""
         deadline = time.monotonic() + limit_s
         while (status := self.status()) != wanted:
-            if status in ("gone", "shutdown", "internal-error"):
+            if status in OFF:
                 raise self.error(f"{what}: the machine went off", got=status)
             if time.monotonic() > deadline:
                 raise self.error(f"{what}: no end after {limit_s:g} s", got=status)
@@ -128,12 +155,19 @@ class Emulator:
 
     def save(self, path: str) -> None:
         """Saves the stopped machine's state to a path as seen inside the root."""
-        self.qmp.cmd("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
-        self.qmp.cmd("migrate", uri=f"exec:zstd -q -1 -T2 -o {path}")
-        while (state := self.qmp.cmd("query-migrate").get("status")) not in ("completed", "failed", "cancelled"):
+        deadline = time.monotonic() + SAVE_TIMEOUT_S
+        self.command("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
+        self.command("migrate", uri=f"exec:zstd -q -1 -T2 -o {path}")
+        while (state := self._migration()) not in ("completed", "failed", "cancelled"):
+            if time.monotonic() > deadline:
+                raise self.error(f"saving the machine's state: no end after {SAVE_TIMEOUT_S} s", got=state)
             time.sleep(POLL_S)
         if state != "completed":
             raise self.error("the machine's state could not be saved", got=state)
+
+    def _migration(self) -> object:
+        answer = self.command("query-migrate")
+        return answer.get("status") if isinstance(answer, dict) else answer
 
     def console_tail(self) -> str:
         """The end of the machine's console."""
@@ -149,9 +183,12 @@ class Emulator:
         if qmp := getattr(self, "qmp", None):
             with contextlib.suppress(OSError, QMPError, EOFError):
                 qmp.close()
+        self._end_process()
+        self.process.wait()
+
+    def _end_process(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
 
 
 def cell_block(cell: str) -> bytes:
@@ -207,9 +244,10 @@ def run(machine: spec.Machine, size: str, parts: Parts, state: Path | None, cell
     with emulator(words, parts, cell, state=state) as running:
         ready = QMP_TIMEOUT_S if state else machine.boot_timeout_s
         running.wait_for(FROZEN, ready, what=f"{'thawing' if state else 'booting'} machine '{machine.name}'")
-        running.qmp.cmd("cont")
+        running.command("cont")
         problem = _until_end(running, start + limit_s)
-        lines = _read(running.folder / "out.log").splitlines()
+        # Only a line feed ends a line: a workload may print form feeds and other things that splitlines() splits at.
+        lines = [line.rstrip("\r") for line in _read(running.folder / "out.log").split("\n")]
         region = _read(running.folder / "region.jsonl")
         console = running.console_tail()
     return Ended(lines, console, region, time.monotonic() - start, problem)
@@ -223,12 +261,12 @@ def _until_end(running: Emulator, deadline: float) -> str | None:
     """Waits for the agent's last line; says what happened instead, if something did."""
     out = running.folder / "out.log"
     while True:
-        if "\nABH end " in "\n" + _read(out):
+        if LAST_LINE.search(_read(out)):
             return None
         status = running.status()
         if status == FROZEN:
             return "the kernel panicked"
-        if status in ("gone", "shutdown", "internal-error"):
+        if status in OFF:
             return f"the machine went off before its cell ended ({status})"
         if time.monotonic() > deadline:
             return "the cell did not end within its time limit"

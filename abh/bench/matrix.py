@@ -55,7 +55,7 @@ def fingerprint(name: str, size: str) -> str:
     files = [one.environment.path, one.policy.path, one.machine.path]
     if one.environment.domain:
         files.append(paths.VM_CONFIGS / "libvirt" / one.environment.domain)
-    parts = [cache.digest_files(files, paths.CHECKOUT), cache.digest_tree(one.workload.folder), size]
+    parts = [cache.digest_files(files, paths.CHECKOUT), cache.digest_tree(one.workload.folder, build.ignored), size]
     wanted = ["qemu", "plugin", "linux", f"{one.machine.root}-initramfs"]
     parts += [build.key_of(each) for each in wanted + (["xen"] if one.machine.boot == "xen" else [])]
     return cache.key_of(*parts)

@@ -136,10 +136,16 @@ def fetch(base: Base) -> Source:
     if have:
         return have
     with cache.lock("downloads", f"downloading {base.package}"):
+        if have := _pinned(base) or _from_record(_moved(base)):  # by the one that we waited for
+            return have
         progress.say(f"downloading {base.package} {base.version}")
         subprocess.run([*_entered(), *APT, "update"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
         wanted = {file.name: file.sha256 for file in base.file}
-        offers = {name: uri for uri, name, sha256 in _offers(base.package, base.kind, base.version) if sha256 == wanted.get(name)}
+        offers = {
+            name: uri
+            for uri, name, sha256 in _offers(base.package, base.kind, base.version)
+            if sha256 == wanted.get(name)
+        }
         if set(offers) == set(wanted):
             return Source(
                 base.package, base.version, tuple(_download(offers[name], name, wanted[name]) for name in wanted)
@@ -172,7 +178,8 @@ set -e
 cd /out
 for file in /in/*; do
     case $file in
-    *.deb) dpkg-deb --fsys-tarfile "$file" | tar -xO --wildcards './usr/src/*.tar.xz' | tar -xJ -C tree --strip-components=1 ;;
+    *.deb) dpkg-deb --fsys-tarfile "$file" | tar -xO --wildcards './usr/src/*.tar.xz' |
+        tar -xJ -C tree --strip-components=1 ;;
     *.orig.tar.*) tar -xf "$file" -C tree --strip-components=1 ;;
     esac
 done

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
 from abh import paths
@@ -19,7 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="WORKLOAD@ENVIRONMENT~POLICY", help="`abh list` shows the names")
     parser.add_argument("--size", choices=("smoke", "paper"), default="smoke", help="default: %(default)s")
     parser.add_argument(
-        "--results", type=Path, default=paths.MEASURED, metavar="DIR", help="where the result goes (default: %(default)s)"
+        "--results",
+        type=Path,
+        default=paths.MEASURED,
+        metavar="DIR",
+        help="where the result goes (default: %(default)s)",
     )
     parser.add_argument(
         "--free-running", action="store_true", help="faster, but two runs no longer agree to the last digit"
@@ -31,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from abh.bench import cell, progress, result
 
     one = cell.Cell.of(args.run, args.size, icount=not args.free_running)
-    args.results.mkdir(parents=True, exist_ok=True)  # a bad place fails before the run, not after
+    _check_writable(args.results)  # a bad place fails before the run, not after
     with progress.step(f"running {one.run} ({args.size})"):
         made = cell.run(one)
     path = args.results / f"{one.run}.json"
@@ -43,3 +48,19 @@ def run(args: argparse.Namespace) -> int:
     if made.reason:
         print(f"{made.run}: {made.outcome}: {made.reason}", file=sys.stderr)
     return EXIT[made.outcome]
+
+
+def _check_writable(folder: Path) -> None:
+    from abh.errors import AbhError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise AbhError(
+            "results cannot be written here",
+            where=folder,
+            got=error.strerror,
+            next_step="free it, or name another folder with --results",
+        ) from error

@@ -28,14 +28,16 @@ def run(args: argparse.Namespace) -> int:
     """Prepare, run the workflow, report. The status is 1 if a cell failed, after everything else was done."""
     from filelock import FileLock, Timeout
 
-    from abh.bench import matrix
+    from abh.bench import cache, matrix
     from abh.errors import AbhError
 
     names = matrix.select(args.workload, args.environment, args.policy)
     paths.MEASURED.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(paths.MEASURED / ".study.lock", timeout=0):
-            matrix.prepare(names, args.size)
+            cache.sweep_scratch()
+            if not args.dry_run:
+                matrix.prepare(names, args.size)
             failed = _workflow(names, args)
             return failed if args.dry_run else _report() or failed
     except Timeout:

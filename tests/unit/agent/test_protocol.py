@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""The agents' parser (agent/protocol.h), compiled for the machine the tests run on."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from abh import paths
+from abh.bench import cell, machine
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
+HARNESS = Path(__file__).with_name("protocol_harness.c")
+# /proc/vmstat and memory.stat have keys that begin like others.
+TABLE = "thp_split_page_failed 7\nthp_split_page 5\nanon 10\nanon_thp 2097152\npgfault 123456789012\nlast -4"
+
+
+@pytest.fixture(scope="session")
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("agent") / "harness"
+    words = ["cc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-O1", "-fsanitize=undefined", "-fno-sanitize-recover"]
+    done = subprocess.run(
+        [*words, "-I", str(paths.CHECKOUT / "agent"), "-o", str(out), str(HARNESS)],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def run(harness: Path, verb: str, file: Path, word: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(harness), verb, str(file), str(word)], capture_output=True, text=True, check=False, timeout=30
+    )
+
+
+def lines(harness: Path, tmp_path: Path, text: bytes, limit: int = machine.CELL_BYTES) -> list[str]:
+    (tmp_path / "cell").write_bytes(text)
+    done = run(harness, "lines", tmp_path / "cell", limit)
+    assert done.returncode == 0, done
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b"a b\nc d\n", ["a|b", "c|d"]),
+        (b"a b\nc d", ["a|b", "c|d"]),  # the last line may lack its end
+        (b"a  b  c \n", ["a| b  c "]),
+        (b"a\n", ["a|"]),
+        (b"a \n", ["a|"]),
+        (b"\na\n", ["|", "a|"]),
+        (b"a\nend\nb\n", ["a|"]),
+        (b"a\nend of it\nb\n", ["a|"]),
+        (b"a\nendless x\nb", ["a|", "endless|x", "b|"]),
+        (b"arg end\nend\n", ["arg|end"]),
+        (b"a\0b\n", ["a|"]),  # what pads a block ends it
+        (b"arg \xc3\xa9 =#'\"\n", ["arg|é =#'\""]),
+    ],
+)
+def test_lines_are_split_at_their_first_space(harness, tmp_path, text, found):
+    assert lines(harness, tmp_path, text) == found
+
+
+def test_a_long_line_is_one_line(harness, tmp_path):
+    assert lines(harness, tmp_path, b"arg " + b"x" * 8000 + b"\nb\n") == ["arg|" + "x" * 8000, "b|"]
+
+
+def test_a_full_block_without_padding_is_read_within_its_bounds(harness, tmp_path):
+    block = b"arg " + b"x" * (machine.CELL_BYTES - 4)
+    assert lines(harness, tmp_path, block + b"beyond") == ["arg|" + "x" * (machine.CELL_BYTES - 4)]
+
+
+@pytest.mark.parametrize("text", [b"", b"\0" * machine.CELL_BYTES])
+def test_nothing_is_no_line(harness, tmp_path, text):
+    (tmp_path / "cell").write_bytes(text)
+    done = run(harness, "lines", tmp_path / "cell", machine.CELL_BYTES)
+    assert (done.returncode, done.stdout) == (0 if text else 3, "")
+
+
+def test_a_file_that_is_not_there_is_no_text(harness, tmp_path):
+    assert run(harness, "lines", tmp_path / "none", 10).returncode == 3
+
+
+@pytest.mark.parametrize("name", ["sqlite@native~thp", "cc1@kvm-shadow~thp-paper", "xalan@xen-pv~reg"])
+def test_a_whole_cell_is_read_as_it_was_meant(harness, tmp_path, name):
+    made = cell.Cell.of(name, "paper")
+    told = [line.partition(" ") for line in cell.guest_lines(made).splitlines()[:-1]]
+    found = lines(harness, tmp_path, machine.cell_block(cell.cell_text(made)))
+    assert found == [f"{key}|{rest}" for key, _, rest in told]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("thp_split_page", 5),
+        ("thp_split_page_failed", 7),
+        ("anon", 10),
+        ("anon_thp", 2097152),
+        ("pgfault", 123456789012),
+        ("last", -4),
+        ("missing", -1),
+        ("thp", -1),
+        ("fault", -1),
+        ("split_page", -1),
+    ],
+)
+def test_a_value_is_that_of_the_whole_key(harness, tmp_path, key, value):
+    (tmp_path / "table").write_text(TABLE)
+    done = run(harness, "value", tmp_path / "table", key)
+    assert (done.returncode, done.stdout) == (0, f"{value}\n")

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""What several tests of the engine need: a cache of their own, and programs that only pretend."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    monkeypatch.setenv("ABH_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """Puts a Python program of that name in front of PATH."""
+    folder = tmp_path / "stubs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def make(name: str, text: str) -> Path:
+        path = folder / name
+        path.write_text(f"#!{sys.executable}\n{text}")
+        path.chmod(0o755)
+        return path
+
+    return make

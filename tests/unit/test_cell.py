@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: MIT
+"""One run: what the machine is asked, as the agents read it, and what its answers mean."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from abh import paths
+from abh.bench import build, cell, machine, result, spec
+from abh.errors import AbhError
+
+INIT_HOST = paths.CHECKOUT / "agent/init-host"
+PROTOCOL = paths.CHECKOUT / "agent/protocol.h"
+THP = "/sys/kernel/mm/transparent_hugepage"
+MATRIX = [
+    (str(spec.Run(workload, environment, policy)), size)
+    for workload, environment, policy, size in itertools.product(
+        spec.workloads(), spec.environments(), spec.policies(), result.SIZES
+    )
+]
+REGION = '{"region": 1, "instructions": 2001, "vmrun": 12}\n'
+VALUES = [
+    "ABH value minor_faults 1000", "ABH value huge_faults 100", "ABH value rss_peak_kib 300000",
+    "ABH value elapsed 1.250000", "ABH value host_huge_kib 204800",
+]  # fmt: skip
+
+
+def one(name: str = "sqlite@kvm-hap~thp", size: str = "smoke") -> cell.Cell:
+    return cell.Cell.of(name, size)
+
+
+def printed(made: cell.Cell) -> list[str]:
+    """Output of a workload that did right: its sample, with the answer of this size."""
+    text = (made.workload.folder / "sample-output.txt").read_text()
+    answer = made.workload.answer_for(made.size)
+    for other in made.workload.answers_in(text):
+        text = text.replace(other, str(answer))
+    return text.splitlines()
+
+
+def said_by(made: cell.Cell, *last: str, output: list[str] | None = None) -> list[str]:
+    lines = printed(made) if output is None else output
+    return ["ABH begin", *(f"ABH out {line}" for line in lines), *VALUES, *last]
+
+
+def test_the_matrix_is_not_empty():
+    assert len(MATRIX) > 100
+
+
+# --- what the machine is asked ----------------------------------------------------------------------------------
+
+
+def split_by_host(texts: dict[str, str], folder: Path) -> None:
+    """Runs the very commands of agent/init-host over the frozen machine's blocks, one folder each."""
+    own = re.findall(r"^busybox (?:cat|sed|truncate) .*", INIT_HOST.read_text(), re.MULTILINE)
+    assert len(own) == 5, own
+    for name, text in texts.items():
+        (folder / name / "abh").mkdir(parents=True)
+        (folder / name / "raw").write_bytes(machine.cell_block(text))
+    commands = "\n".join(own).replace("/run/", "$run/")
+    script = f'set -e\nbusybox() {{ "$@"; }}\nfor run in {folder}/*; do\ncell=$run/raw\n{commands}\ndone\n'
+    subprocess.run(["sh", "-c", script], check=True, timeout=120)
+
+
+def test_every_cell_of_the_matrix_fits_the_channel():
+    sizes = {each: len(machine.cell_block(cell.cell_text(one(*each)))) for each in MATRIX}
+    assert set(sizes.values()) == {machine.CELL_BYTES}
+
+
+def test_the_channel_has_one_size_everywhere():
+    assert re.findall(r"#define ABH_CELL_BYTES (\d+)", PROTOCOL.read_text()) == [str(machine.CELL_BYTES)]
+    assert re.findall(r"busybox truncate -s (\d+)", INIT_HOST.read_text()) == [str(machine.CELL_BYTES)]
+
+
+def test_the_host_splits_a_cell_into_what_it_was_made_of(tmp_path):
+    names = [name for name, size in MATRIX if size == "smoke" and not name.startswith("native@")]
+    some = [name for name in names if name.startswith("sqlite@") or "@xen-hap~thp-paper" in name]
+    assert len(some) > 20
+    split_by_host({name: cell.cell_text(one(name)) for name in some}, tmp_path)
+    for name in some:
+        made, got = one(name), tmp_path / name
+        guest = (got / "abh/cell.img").read_bytes()
+        assert len(guest) == machine.CELL_BYTES
+        assert guest.rstrip(b"\0").decode() == cell.guest_lines(made)
+        assert (got / "host.cell").read_text() == cell.host_lines(made)
+        assert (got / "abh/domain.xml").read_text() == cell.domain_xml(made)
+
+
+@pytest.mark.parametrize(("name", "size"), MATRIX)
+def test_the_guests_part_says_what_the_files_say(name, size):
+    made = one(name, size)
+    lines = cell.guest_lines(made).splitlines()
+    assert (lines[0], lines[-1], lines.count("end")) == ("ABHCELL 1", "end", 1)
+    told = [(key, rest) for key, _, rest in (line.partition(" ") for line in lines[1:-1])]
+    assert {key for key, _ in told} <= {"require", "absent", "set", "env", "cwd", "timeout", "arg"}
+    assert [rest for key, rest in told if key == "arg"] == made.workload.argv_for(size)
+    env = {**made.workload.env, **made.policy.guest.env}
+    assert [rest for key, rest in told if key == "env"] == [f"{key}={value}" for key, value in env.items()]
+    assert ("cwd", f"/abh/workloads/{made.workload.name}") in told
+    assert ("timeout", str(made.workload.timeout_s)) in told
+    limit = re.search(r"#define ABH_MAX_WORDS (\d+)", PROTOCOL.read_text())
+    assert limit is not None and len(made.workload.argv_for(size)) <= int(limit[1])
+
+
+@pytest.mark.parametrize("name", sorted(spec.environments()))
+def test_a_domain_is_well_formed_and_has_the_runs_numbers(name):
+    made = one(f"sqlite@{name}~thp", "paper")
+    text = cell.domain_xml(made)
+    if made.environment.hypervisor == "none":
+        assert text == ""
+        return
+    top = ET.fromstring(text)
+    assert top.findtext("memory") == str(made.environment.memory_mib["paper"])
+    assert top.findtext("vcpu") == str(made.environment.vcpus)
+    assert top.findtext("os/cmdline") == made.environment.guest_cmdline
+    assert top.findtext("name") == "abh"
+    assert "${" not in text
+
+
+def test_a_command_line_with_markup_stays_one():
+    made = one()
+    odd = made.environment.model_copy(update={"guest_cmdline": "a<b & c>'d' $x ${y}"})
+    top = ET.fromstring(cell.domain_xml(cell.Cell(**{**vars(made), "environment": odd})))
+    assert top.findtext("os/cmdline") == "a<b & c>'d' $x ${y}"
+
+
+def test_what_a_system_lacks_is_checked_and_not_set():
+    made = one("sqlite@xen-pv~thp")
+    guest, host = cell.guest_lines(made).splitlines(), cell.host_lines(made).splitlines()
+    for lines in (guest, host):
+        assert f"absent {THP}" in lines
+        assert not [line for line in lines if line.startswith(f"set {THP}/")]
+    hap = one("sqlite@xen-hap~thp")
+    assert f"set {THP}/enabled always" in cell.guest_lines(hap).splitlines()
+    assert "absent" not in cell.guest_lines(hap)
+    assert f"absent {THP}" in cell.host_lines(hap).splitlines()
+
+
+def test_what_a_system_lacks_is_not_required_either():
+    assert f"require {THP}/skip_anon_align" in cell.guest_lines(one("sqlite@xen-hap~thp-paper"))
+    assert "require" not in cell.guest_lines(one("sqlite@xen-pv~thp-paper"))
+
+
+def test_a_lack_is_of_a_folder_not_of_names_that_begin_alike():
+    made = one()
+    environment = made.environment.model_copy(update={"guest_lacks": ("/sys/a",)})
+    policy = made.policy.model_copy(update={"guest": spec.GuestPolicy(sysfs={"/sys/a/b": "1", "/sys/ab": "2"})})
+    lines = cell.guest_lines(cell.Cell(**{**vars(made), "environment": environment, "policy": policy})).splitlines()
+    assert "set /sys/ab 2" in lines
+    assert "set /sys/a/b 1" not in lines
+
+
+def test_a_host_loads_its_modules_with_their_parameters_and_sets_its_knobs():
+    lines = cell.host_lines(one("sqlite@kvm-shadow~reg")).splitlines()
+    assert lines[0] == "module kvm_amd npt=0"
+    assert f"set {THP}/enabled never" in lines
+    assert lines[-1] == "end"
+
+
+def test_a_native_system_has_no_host_to_set():
+    assert cell.host_lines(one("sqlite@native~thp")) == "end\n"
+
+
+# --- what it answers --------------------------------------------------------------------------------------------
+
+
+def outcome(made: cell.Cell, lines: list[str], problem: str | None = None, console: str = "") -> tuple[str, str | None]:
+    return cell.judge(made, cell.listen(lines), problem, console)
+
+
+@pytest.mark.parametrize("name", ["sqlite@native~thp", "sqlite@kvm-hap~thp"])
+def test_the_right_answer_is_a_success(name):
+    made = one(name)
+    last = ["ABH end exit 0"] if made.environment.hypervisor == "none" else ["ABH guest-end exit 0", "ABH end host"]
+    assert outcome(made, said_by(made, *last)) == ("success", None)
+
+
+@pytest.mark.parametrize("output", [["answer: wrong"], [], ["rows: 1"]])
+def test_a_wrong_or_missing_answer_is_a_failure_that_shows_the_output(output):
+    made = one()
+    got, reason = outcome(made, said_by(made, "ABH guest-end exit 0", "ABH end host", output=output))
+    assert got == "failure"
+    assert reason is not None and "not the one expected" in reason
+    assert all(line in reason for line in output)
+
+
+@pytest.mark.parametrize(
+    ("end", "expected", "reason"),
+    [
+        ("exit 3", "failure", "the workload ended with exit 3"),
+        ("exit 0 ", "failure", "the workload ended with exit 0 "),
+        ("exit 127", "failure", "the workload ended with exit 127"),
+        ("signal 11", "failure", "the workload ended with signal 11"),
+        ("timeout 600", "failure", "the workload ended with timeout 600"),
+        ("skip this system has no /sys/x", "skip", "this system has no /sys/x"),
+        ("skip", "skip", "skip"),
+        ("error set /sys/x=1: Invalid argument", "error", "set /sys/x=1: Invalid argument"),
+        ("crash the guest is gone before its cell ended", "crash", "the guest is gone before its cell ended"),
+        ("", "error", "the agent's end is not one of the protocol"),
+        ("exi", "error", "the agent's end is not one of the protocol: exi"),
+        ("\ufffd\x00\x1b[0m", "error", "the agent's end is not one of the protocol"),
+    ],
+)
+@pytest.mark.parametrize("word", ["end", "guest-end"])
+def test_every_other_end_has_its_outcome_and_reason(word, end, expected, reason):
+    made = one()
+    got, why = outcome(made, said_by(made, f"ABH {word} {end}", "ABH end host"))
+    assert got == expected
+    assert why is not None and why.startswith(reason)
+
+
+def test_a_failure_shows_the_end_of_the_output():
+    made = one()
+    _, why = outcome(made, said_by(made, "ABH end exit 3", output=["x" * 100_000, "last words"]))
+    assert why is not None and why.endswith("last words") and len(why) < 3000
+
+
+@pytest.mark.parametrize(("problem", "start"), [("the kernel panicked",) * 2, (None, "no end was reported")])
+def test_no_end_is_a_crash_that_shows_the_console(problem, start):
+    made = one()
+    got, why = outcome(made, said_by(made), problem, "x" * 100_000 + "\nKernel panic - not syncing")
+    assert got == "crash"
+    assert why is not None and why.startswith(start) and why.endswith("not syncing") and len(why) < 3000
+
+
+def test_a_host_that_ends_without_its_guest_is_a_crash():
+    assert outcome(one(), ["ABH begin", "ABH end host"])[0] == "crash"
+
+
+def test_an_end_reported_is_believed_even_if_the_machine_went_off_after_it():
+    made = one()
+    assert outcome(made, said_by(made, "ABH end exit 0"), "the machine went off")[0] == "success"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "", " ", "ABH", "ABH ", "ABHCELL", "xABH end exit 0", " ABH end exit 0", "abh end exit 0", "ABH  end exit 0",
+        "[    1.2] ABH end exit 0", "\x00\x01\xff", "\ufffd" * 50, "x" * 1_000_000, "ABH step 1.0 thawed", "ABH ending 0",
+        "ABH out ABH end exit 0",
+    ],
+)  # fmt: skip
+def test_other_lines_end_nothing_and_report_nothing(line):
+    said = cell.listen([line])
+    assert (said.end, said.values) == (None, {})
+
+
+def test_output_is_kept_as_it_was():
+    said = cell.listen(["ABH out  two  spaces ", "ABH out", "ABH out " + "y" * 100_000])
+    assert said.output == [" two  spaces ", "", "y" * 100_000]
+
+
+# --- values -----------------------------------------------------------------------------------------------------
+
+
+def values(made: cell.Cell, *lines: str, region: str = REGION) -> dict[str, result.Value]:
+    return cell.values_of(made, cell.listen(list(lines)), region)
+
+
+def test_values_have_their_units_and_kinds():
+    got = values(one(), *VALUES)
+    shown = {name: (value.value, value.unit, value.kind) for name, value in got.items()}
+    assert shown == {
+        "minor_faults": (1000, "faults", "counted"),
+        "huge_faults": (100, "faults", "counted"),
+        "rss_peak_kib": (300000, "KiB", "counted"),
+        "elapsed": (1.25, "s", "emulated"),
+        "host_huge_kib": (204800, "KiB", "counted"),
+        "alloc_ratio": (512 * 100 / (512 * 100 + 900), "ratio", "counted"),
+        "instructions": (2001, "instructions", "counted"),
+        "vm_exits": (12, "exits", "counted"),
+    }
+
+
+@pytest.mark.parametrize("region", ["", REGION + REGION, '{"region": 1, "error": "begin without an end"}\n'])
+def test_other_than_one_whole_region_is_not_a_number(region):
+    got = values(one(), region=region)
+    for name in ("instructions", "vm_exits"):
+        assert got[name].value is None
+        assert "not one" in str(got[name].reason)
+    assert region.strip()[:40] in str(got["instructions"].reason)
+
+
+@pytest.mark.parametrize(
+    "region",
+    [REGION[:-20], "\ufffd\x00", "[]", "3", '{"region": 1, "instructions": null, "vmrun": 1}', '{"instructions": 5}',
+     REGION + "{", "x" * 100_000],
+)  # fmt: skip
+def test_a_region_that_was_cut_off_is_not_a_bug(region):
+    got = values(one(), region=region)
+    assert (got["instructions"].value, got["vm_exits"].value) == (None, None)
+    assert len(str(got["vm_exits"].reason)) < 400
+
+
+@pytest.mark.parametrize(("name", "why"), [("native", "no hypervisor"), ("xen-pv", "without VM exits")])
+def test_where_there_are_no_vm_exits_the_reason_says_so(name, why):
+    got = values(one(f"sqlite@{name}~thp"), *VALUES)
+    assert got["vm_exits"].value is None and why in str(got["vm_exits"].reason)
+    assert got["instructions"].value == 2001
+
+
+def test_a_value_nobody_knows_is_an_error():
+    with pytest.raises(AbhError, match="unknown value 'minor_fault'") as caught:
+        values(one(), "ABH value minor_fault 3")
+    assert "minor_faults" in str(caught.value.expected)
+
+
+@pytest.mark.parametrize("text", ["", "x", "1 2", "0x10", "nan", "1.2.3", "1.0e999", "--1"])
+def test_garbage_for_a_value_is_an_error(text):
+    with pytest.raises(AbhError, match="garbage for 'elapsed'"):
+        values(one(), f"ABH value elapsed {text}")
+
+
+def test_a_negative_value_is_not_known():
+    got = values(one(), "ABH value minor_faults 10", "ABH value huge_faults -1")
+    assert (got["huge_faults"].value, got["huge_faults"].reason) == (None, "this kernel does not report it")
+    assert got["alloc_ratio"].value is None and got["alloc_ratio"].reason
+
+
+@pytest.mark.parametrize(("name", "why"), [("native", "no host below"), ("xen-hap", "does not report"), ("kvm-hap", "reported nothing")])
+def test_hugepages_of_a_host_that_says_nothing_are_not_known(name, why):
+    got = values(one(f"sqlite@{name}~thp"))["host_huge_kib"]
+    assert got.value is None and why in str(got.reason)
+
+
+def test_the_agents_report_nothing_that_the_bench_does_not_know():
+    text = (paths.CHECKOUT / "agent/abh-init.c").read_text()
+    names = set(re.findall(r'say\("value (\w+) ', text)) | set(re.findall(r'\{ "(\w+)", "\w+" \}', text))
+    names |= set(re.findall(r"sample='(\w+) ", INIT_HOST.read_text()))
+    assert names == set(cell.REPORTED)
+
+
+def test_no_metric_of_a_workload_hides_a_value_of_the_bench():
+    own = {*cell.REPORTED, "alloc_ratio", "instructions", "vm_exits"}
+    assert {each.name: own & set(each.metric) for each in spec.workloads().values() if own & set(each.metric)} == {}
+
+
+# --- a whole run ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def answers(monkeypatch, tmp_path):
+    """Lets a test say how the machine ends."""
+    asked = {}
+
+    def arrange(lines: list[str], problem: str | None = None) -> dict[str, object]:
+        def run(*given: object, **options: object) -> machine.Ended:
+            asked.update(text=given[4], state=given[3], **options)
+            return machine.Ended(lines, "console", REGION, 1.0, problem)
+
+        monkeypatch.setattr(machine, "run", run)
+        return asked
+
+    monkeypatch.setattr(build, "parts_of", lambda *_: None)
+    monkeypatch.setattr(build, "version_of", lambda name: f"{name} 1.0")
+    monkeypatch.setattr(cell, "frozen_state", lambda _: tmp_path)
+    return arrange
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        (["ABH guest-end exit 0", "ABH end host"], "success"),
+        (["ABH guest-end exit 1", "ABH end host"], "failure"),
+        (["ABH guest-end skip no knob", "ABH end host"], "skip"),
+        (["ABH end error libvirt does not answer"], "error"),
+        ([], "crash"),
+    ],
+)
+def test_every_result_is_one_that_the_report_can_read(answers, tmp_path, last, expected):
+    made = one()
+    asked = answers(said_by(made, *last), None if last else "the kernel panicked")
+    got = cell.run(made)
+    result.write(got, tmp_path / "result.json")
+    assert result.read(tmp_path / "result.json") == got
+    assert (got.outcome, got.run, got.size) == (expected, "sqlite@kvm-hap~thp", "smoke")
+    assert (expected == "success") == (set(made.workload.metric) <= set(got.values))
+    assert got.provenance.command == "abh run sqlite@kvm-hap~thp --size smoke"
+    assert got.provenance.components["linux"] == "linux 1.0"
+    assert len(got.provenance.series) == 4
+    assert asked == {"text": cell.cell_text(made), "state": tmp_path, "icount": True, "limit_s": cell.LIMIT_S["smoke"]}
+
+
+def test_a_free_run_thaws_nothing_and_says_so(answers):
+    made = cell.Cell.of("sqlite@native~thp", "smoke", icount=False)
+    asked = answers(said_by(made, "ABH end exit 0"))
+    assert cell.run(made).provenance.command.endswith(" --free-running")
+    assert (asked["state"], asked["icount"]) == (None, False)
+
+
+def test_odd_text_survives_in_the_file(answers, tmp_path):
+    made = one()
+    answers([f"ABH out \x00\x1b[0m \ufffd é {chr(0x2028)}", "ABH end exit 4"])
+    result.write(cell.run(made), tmp_path / "r.json")
+    assert "\x00" in str(result.read(tmp_path / "r.json").reason)
+    assert "\x00" not in (tmp_path / "r.json").read_text()
+    assert json.loads((tmp_path / "r.json").read_text())["outcome"] == "failure"

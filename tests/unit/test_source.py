@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: MIT
+"""Upstream sources: pinned files, a mirror that has moved on or lies, interrupted downloads; no network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from abh.bench import root, source
+from abh.bench.series import Base, BaseFile
+from abh.errors import AbhError
+
+VERSION, NEWER = "4.20.3+127-gc42374a105-0+deb13u1", "4.20.9-0+deb13u2"
+ORIG, DEBIAN = "xen_4.20.3+127-gc42374a105.orig.tar.xz", f"xen_{VERSION}.debian.tar.xz"
+# Stands for apt inside the root, and for apt-helper: what it may say is in $MIRROR, what it was asked in $ASKED.
+APT = """
+import json, os, sys
+from pathlib import Path
+words = sys.argv[1:]
+mirror = json.loads(Path(os.environ["MIRROR"]).read_text())
+with open(os.environ["ASKED"], "a") as asked:
+    asked.write(" ".join(words) + "\\n")
+if "--print-uris" in words:
+    print("\\n".join(mirror["uris"].get(words[-1], [])))
+elif "madison" in words:
+    print("\\n".join(mirror["madison"]))
+elif "download-file" in words:
+    uri, out = words[-2:]
+    if uri not in mirror["files"]:
+        sys.exit("E: 404  Not Found")
+    Path(os.environ["OUT"], Path(out).name).write_text(mirror["files"][uri])
+"""
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def uri_of(name: str) -> str:
+    return "http://HOST/debian/pool/main/x/xen/" + name.replace("+", "%2b")
+
+
+def line(name: str, text: str, hashed: str | None = None) -> str:
+    return f"'{uri_of(name)}' {name} {len(text)} SHA256:{hashed or sha(text)}"
+
+
+class Mirror:
+    """A Debian mirror that exists only in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self.log = folder / "mirror.json", folder / "asked"
+        self.uris: dict[str, list[str]] = {}
+        self.madison: list[str] = []
+        self.files: dict[str, str] = {}
+
+    def carry(self, version: str, files: dict[str, str], package: str = "xen") -> None:
+        self.uris[f"{package}={version}"] = [line(f"xen_{version}.dsc", "dsc"), *(line(*each) for each in files.items())]
+        self.files |= {uri_of(name): text for name, text in files.items()}
+        self.write()
+
+    def write(self) -> None:
+        self.path.write_text(json.dumps({"uris": self.uris, "madison": self.madison, "files": self.files}))
+
+    def asked(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+@pytest.fixture
+def mirror(own_cache, tmp_path, monkeypatch) -> Mirror:
+    made = Mirror(tmp_path)
+    made.write()
+    program = tmp_path / "apt.py"
+    program.write_text(APT)
+
+    def entered(*_: object, writable: dict[str, Path] | None = None, **__: object) -> list[str]:
+        out = (writable or {}).get("/out", tmp_path)
+        words = ["env", f"MIRROR={made.path}", f"ASKED={made.log}", f"OUT={out}", sys.executable, str(program)]
+        return words
+
+    monkeypatch.setattr(root, "path_of", lambda name: tmp_path)
+    monkeypatch.setattr(root, "enter", entered)
+    return made
+
+
+def base_of(files: dict[str, str], version: str = VERSION, kind: str = "source") -> Base:
+    listed = tuple(BaseFile(name=name, sha256=sha(text)) for name, text in files.items())
+    return Base(package="xen", kind=kind, version=version, file=listed)  # type: ignore[arg-type]
+
+
+FILES = {ORIG: "upstream", DEBIAN: "debian"}
+
+
+def contents(found: source.Source) -> dict[str, str]:
+    return {path.name: path.read_text() for path in found.files}
+
+
+def test_a_real_line_of_apt_is_read(monkeypatch):
+    text = (
+        "'http://HOST/debian/pool/main/x/xen/xen_4.20.3%2b127-gc42374a105-0%2bdeb13u1.dsc' "
+        f"xen_4.20.3+127-gc42374a105-0+deb13u1.dsc 4242 SHA256:{'1' * 64}\n"
+        "'http://HOST/debian/pool/main/x/xen/xen_4.20.3%2b127-gc42374a105.orig.tar.xz' "
+        f"xen_4.20.3+127-gc42374a105.orig.tar.xz 4961352 SHA256:df08{'3' * 60}\n"
+        "'http://HOST/debian/pool/main/q/qemu-kvm_1%253a10.0.deb' qemu-kvm_1%3a10.0_all.deb 7 "
+        f"SHA256:{'4' * 64}\nNeed to get 12 MB\n"
+    )
+    monkeypatch.setattr(source, "_ask", lambda words: text)
+    assert source._offers("xen", "source", VERSION) == [
+        (
+            "http://HOST/debian/pool/main/x/xen/xen_4.20.3%2b127-gc42374a105.orig.tar.xz",
+            "xen_4.20.3+127-gc42374a105.orig.tar.xz",
+            f"df08{'3' * 60}",
+        ),
+        ("http://HOST/debian/pool/main/q/qemu-kvm_1%253a10.0.deb", "qemu-kvm_1:10.0_all.deb", "4" * 64),
+    ]
+
+
+def test_the_pinned_version_is_fetched_whole(mirror):
+    mirror.carry(VERSION, FILES)
+    found = source.fetch(base_of(FILES))
+    assert (found.version, contents(found)) == (VERSION, FILES)
+    assert [path.parent.name for path in found.files] == [sha(text) for text in FILES.values()]
+
+
+def test_pinned_files_that_are_there_need_no_network(mirror, monkeypatch):
+    mirror.carry(VERSION, FILES)
+    first = source.fetch(base_of(FILES))
+    mirror.log.unlink()
+    monkeypatch.setattr(root, "enter", lambda *_, **__: pytest.fail("entered the root"))
+    assert source.fetch(base_of(FILES)) == first
+    assert mirror.asked() == []
+
+
+def test_a_package_that_is_binary_is_asked_for_as_such(mirror):
+    mirror.carry(VERSION, FILES)
+    source.fetch(base_of(FILES, kind="binary"))
+    asked = next(each for each in mirror.asked() if "--print-uris" in each)
+    assert " download --print-uris xen=" in asked and " source " not in asked
+
+
+def test_a_corrupt_download_is_refused_and_removed(mirror, own_cache):
+    mirror.carry(VERSION, FILES)
+    mirror.files[uri_of(ORIG)] = "not what was promised"
+    mirror.write()
+    with pytest.raises(AbhError, match="is corrupt") as caught:
+        source.fetch(base_of(FILES))
+    assert caught.value.expected == f"SHA-256 {sha('upstream')}"
+    assert caught.value.got == f"SHA-256 {sha('not what was promised')}"
+    assert [path.name for path in own_cache.glob("downloads/*/*")] == []
+    mirror.files[uri_of(ORIG)] = "upstream"
+    mirror.write()
+    assert contents(source.fetch(base_of(FILES))) == FILES
+
+
+def test_one_file_that_fails_keeps_the_others(mirror, own_cache):
+    mirror.carry(VERSION, FILES)
+    del mirror.files[uri_of(DEBIAN)]
+    mirror.write()
+    with pytest.raises(AbhError, match="could not download") as caught:
+        source.fetch(base_of(FILES))
+    assert "404" in str(caught.value.got)
+    assert "finished downloads are kept" in caught.value.next_step
+    mirror.files = {uri_of(DEBIAN): "debian"}
+    mirror.write()
+    assert contents(source.fetch(base_of(FILES))) == FILES
+
+
+def test_an_interrupted_download_is_done_again(mirror):
+    mirror.carry(VERSION, FILES)
+    part = source._slot(ORIG, sha("upstream")).with_name(f".{ORIG}.part")
+    part.parent.mkdir(parents=True)
+    part.write_text("upstr")
+    assert contents(source.fetch(base_of(FILES))) == FILES
+    assert not part.exists()
+
+
+def test_a_mirror_that_has_moved_on_gives_a_newer_release_and_that_is_said(mirror, capsys):
+    files = {"xen_4.20.9.orig.tar.xz": "newer", f"xen_{NEWER}.debian.tar.xz": "newer debian"}
+    mirror.madison = [
+        "xen | 5.1.0-1 | http://HOST/debian sid/main Sources",
+        f"xen | {NEWER} | http://HOST/debian trixie/main amd64 Packages",
+        f"xen | {NEWER} | http://HOST/debian trixie/main Sources",
+        "xen | 4.20.1-1 | http://HOST/debian trixie/main Sources",
+    ]
+    mirror.carry(NEWER, files)
+    found = source.fetch(base_of(FILES))
+    assert (found.version, contents(found)) == (NEWER, files)
+    assert f"the mirror has moved on: taking xen {NEWER} instead of {VERSION}" in capsys.readouterr().err
+    mirror.log.unlink()
+    assert source.fetch(base_of(FILES)) == found, "remembered"
+    assert mirror.asked() == []
+
+
+def test_the_same_version_with_other_content_is_not_the_pinned_one(mirror):
+    mirror.carry(VERSION, {ORIG: "tampered", DEBIAN: "debian"})
+    with pytest.raises(AbhError, match="neither"):
+        source.fetch(base_of(FILES))
+
+
+@pytest.mark.parametrize(
+    ("pinned", "offered", "taken"),
+    [
+        ("6.12.117-1", "6.12.120-1", True),
+        ("6.12.117-1", "6.120.1-1", False),
+        ("6.12.117-1", "6.1.12-1", False),
+        ("1:10.0.13+ds-0", "1:10.0.20+ds-1", True),
+        ("1:10.0.13+ds-0", "1:10.2.0+ds-1", False),
+        ("2.41-12+deb13u4", "2.41-12+deb13u5", True),
+    ],
+)
+def test_newer_means_of_the_same_upstream_series(mirror, pinned, offered, taken):
+    mirror.madison = [f"xen | {offered} | http://HOST/debian trixie/main Sources"]
+    mirror.write()
+    assert source._newest(base_of(FILES, pinned)) == (offered if taken else None)
+
+
+def test_not_available_says_so(mirror):
+    with pytest.raises(AbhError, match="neither xen") as caught:
+        source.fetch(base_of(FILES))
+    assert "abh doctor" in caught.value.next_step
+    assert not [each for each in mirror.asked() if "download-file" in each]
+
+
+def test_a_broken_mirror_answer_is_no_release(mirror):
+    mirror.madison = ["W: something else", "", "xen | 4.20.9"]
+    mirror.write()
+    with pytest.raises(AbhError, match="neither"):
+        source.fetch(base_of(FILES))
+
+
+def test_what_another_process_fetched_meanwhile_is_taken(mirror, monkeypatch):
+    mirror.carry(VERSION, FILES)
+    import contextlib
+
+    @contextlib.contextmanager
+    def slow(*_):
+        for name, text in FILES.items():  # the one that held the lock
+            slot = source._slot(name, sha(text))
+            slot.parent.mkdir(parents=True)
+            slot.write_text(text)
+        yield
+
+    monkeypatch.setattr(source.cache, "lock", slow)
+    assert contents(source.fetch(base_of(FILES))) == FILES
+    assert mirror.asked() == []
+
+
+def test_the_digest_names_version_and_content(tmp_path):
+    def of(version: str, folder: str) -> str:
+        return source.Source("xen", version, (tmp_path / folder / "file",)).digest
+
+    assert len({of("1", "a"), of("2", "a"), of("1", "b")}) == 3
+    assert of("1", "a") == of("1", "a")
+
+
+def test_unpacking_hands_over_every_file_and_never_the_network(own_cache, tmp_path, monkeypatch):
+    slot = source._slot("xen_4.20.orig.tar.xz", "0" * 64)
+    slot.parent.mkdir(parents=True)
+    slot.write_text("tar")
+    seen = {}
+    monkeypatch.setattr(root, "path_of", lambda name: tmp_path)
+    monkeypatch.setattr(root, "run", lambda prefix, command, **_: seen.update(prefix=prefix, command=command))
+    out = tmp_path / "out"
+    out.mkdir()
+    assert source.unpack(source.Source("xen", "4.20", (slot,)), out, tmp_path / "log") == out / "tree"
+    assert os.listdir(out / "in") == ["xen_4.20.orig.tar.xz"]
+    assert "--unshare-net" in seen["prefix"]
+    assert seen["command"][:2] == ["sh", "-c"]
