@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds the C library and installs its shared objects over the guest's: the guest's own libc, not a preload.
+# Builds the C library and its loader, laid over the guest's own of the same version: the guest's libc, no preload.
+# Its companions (libm, libresolv, …) stay Debian's: no patch of the series touches them.
 # In: /src (Debian's patches, then ours); scratch: /obj; out: /out, laid over the guest's root.
 set -eu
 cd /obj
@@ -13,10 +14,4 @@ mkdir -p $lib
 copy() { strip --strip-unneeded -o "$lib/$2" "$1"; }
 copy libc.so libc.so.6
 copy elf/ld.so ld-linux-x86-64.so.2
-copy math/libm.so libm.so.6
-copy mathvec/libmvec.so libmvec.so.1
-copy nptl/libpthread.so libpthread.so.0
-copy dlfcn/libdl.so libdl.so.2
-copy rt/librt.so librt.so.1
-copy resolv/libresolv.so libresolv.so.2
 chmod 755 $lib/*

@@ -107,7 +107,7 @@ class Emulator:
             if socket.exists():
                 qmp = QEMUMonitorProtocol(str(socket))
                 # connect() has no time limit of its own: without its peer, it ends.
-                limit = threading.Timer(max(0, deadline - time.monotonic()), self._end_process)
+                limit = threading.Timer(max(0, deadline - time.monotonic()), self.end_process)
                 limit.start()
                 try:
                     qmp.connect()
@@ -183,10 +183,11 @@ class Emulator:
         if qmp := getattr(self, "qmp", None):
             with contextlib.suppress(OSError, QMPError, EOFError):
                 qmp.close()
-        self._end_process()
+        self.end_process()
         self.process.wait()
 
-    def _end_process(self) -> None:
+    def end_process(self) -> None:
+        """Kills the process group; may be called from any thread."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
@@ -202,6 +203,15 @@ def cell_block(cell: str) -> bytes:
             next_step="shorten the policy, the domain or the workload's arguments, or raise the size in both places",
         )
     return block.ljust(CELL_BYTES, b"\0")
+
+
+_running: list[Emulator] = []
+
+
+def end_all() -> None:
+    """Ends the emulators of every thread, whose waits then end too: for an interruption, which one thread gets."""
+    for each in list(_running):
+        each.end_process()
 
 
 @contextlib.contextmanager
@@ -221,9 +231,11 @@ def emulator(words: Sequence[str], parts: Parts, cell: str, state: Path | None =
             root.path_of("build"), read_only=read_only, writable={"/run": folder, **(writable or {})}, scratch="/in"
         )
         running = Emulator(prefix, words, folder)
+        _running.append(running)
         try:
             yield running
         finally:
+            _running.remove(running)
             running.kill()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from abh import paths
-from abh.bench import build, cache, cell, spec
+from abh.bench import build, cache, cell, machine, spec
 from abh.bench.strict import did_you_mean
 from abh.errors import AbhError
 
@@ -45,8 +45,13 @@ def prepare(names: Sequence[str], size: str) -> None:
     for each in cells.values():
         build.parts_of(each.machine.boot, each.machine.root)
     with ThreadPoolExecutor(max_workers=2) as pool:
-        for _ in pool.map(lambda each: cell.frozen_state(each), cells.values()):
-            pass
+        try:
+            for boot in [pool.submit(cell.frozen_state, each) for each in cells.values()]:
+                boot.result()
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            machine.end_all()  # else the threads would wait for their machines to come up
+            raise
 
 
 def fingerprint(name: str, size: str) -> str:

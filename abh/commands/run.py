@@ -17,7 +17,8 @@ EXIT = {"success": 0, "skip": 0, "error": 3, "failure": 4, "crash": 5}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument("run", metavar="WORKLOAD@ENVIRONMENT~POLICY", help="`abh list` shows the names")
+    # Not "run": that name is the command's function.
+    parser.add_argument("cell", metavar="WORKLOAD@ENVIRONMENT~POLICY", help="`abh list` shows the names")
     parser.add_argument("--size", choices=("smoke", "paper"), default="smoke", help="default: %(default)s")
     parser.add_argument(
         "--results",
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Run it; the exit status says the outcome."""
     from abh.bench import cell, progress, result
 
-    one = cell.Cell.of(args.run, args.size, icount=not args.free_running)
+    one = cell.Cell.of(args.cell, args.size, icount=not args.free_running)
     _check_writable(args.results)  # a bad place fails before the run, not after
     with progress.step(f"running {one.run} ({args.size})"):
         made = cell.run(one)

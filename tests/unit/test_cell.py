@@ -57,15 +57,20 @@ def test_the_matrix_is_not_empty():
 # --- what the machine is asked ----------------------------------------------------------------------------------
 
 
+IMAGE = b"e" * 3 * 4096
+
+
 def split_by_host(texts: dict[str, str], folder: Path) -> None:
     """Runs the very commands of agent/init-host over the frozen machine's blocks, one folder each."""
-    own = re.findall(r"^busybox (?:cat|sed|truncate) .*", INIT_HOST.read_text(), re.MULTILINE)
-    assert len(own) == 5, own
+    own = re.search(r"^busybox cat \$cell .*?(?=^apply_host_lines$)", INIT_HOST.read_text(), re.MULTILINE | re.DOTALL)
+    assert own is not None and own[0].count("busybox sed") == 3 and "busybox dd" in own[0]
     for name, text in texts.items():
         (folder / name / "abh").mkdir(parents=True)
         (folder / name / "raw").write_bytes(machine.cell_block(text))
-    commands = "\n".join(own).replace("/run/", "$run/")
-    script = f'set -e\nbusybox() {{ "$@"; }}\nfor run in {folder}/*; do\ncell=$run/raw\n{commands}\ndone\n'
+        (folder / name / "guest.erofs").write_bytes(IMAGE + b"\0" * machine.CELL_BYTES)
+    commands = own[0].replace("/run/", "$run/").replace("/image/", "$run/")
+    helpers = 'busybox() { "$@"; }\nfinish() { echo "$@" >&2; exit 1; }\n'
+    script = f"set -e\n{helpers}for run in {folder}/*; do\ncell=$run/raw\n{commands}\ndone\n"
     subprocess.run(["sh", "-c", script], check=True, timeout=120)
 
 
@@ -76,7 +81,9 @@ def test_every_cell_of_the_matrix_fits_the_channel():
 
 def test_the_channel_has_one_size_everywhere():
     assert re.findall(r"#define ABH_CELL_BYTES (\d+)", PROTOCOL.read_text()) == [str(machine.CELL_BYTES)]
-    assert re.findall(r"busybox truncate -s (\d+)", INIT_HOST.read_text()) == [str(machine.CELL_BYTES)]
+    recipe = (paths.CHECKOUT / "recipes/guest-image.sh").read_text()
+    assert re.findall(r"truncate -s \+(\d+)", recipe) == [str(machine.CELL_BYTES)]
+    assert "truncate -s %4096" in recipe and machine.CELL_BYTES == 2 * 4096, "init-host counts in blocks of 4096"
 
 
 def test_the_host_splits_a_cell_into_what_it_was_made_of(tmp_path):
@@ -86,8 +93,9 @@ def test_the_host_splits_a_cell_into_what_it_was_made_of(tmp_path):
     split_by_host({name: cell.cell_text(one(name)) for name in some}, tmp_path)
     for name in some:
         made, got = one(name), tmp_path / name
-        guest = (got / "abh/cell.img").read_bytes()
-        assert len(guest) == machine.CELL_BYTES
+        disk = (got / "guest.erofs").read_bytes()
+        image, guest = disk[: -machine.CELL_BYTES], disk[-machine.CELL_BYTES :]
+        assert image == IMAGE
         assert guest.rstrip(b"\0").decode() == cell.guest_lines(made)
         assert (got / "host.cell").read_text() == cell.host_lines(made)
         assert (got / "abh/domain.xml").read_text() == cell.domain_xml(made)
@@ -243,8 +251,8 @@ def test_an_end_reported_is_believed_even_if_the_machine_went_off_after_it():
     "line",
     [
         "", " ", "ABH", "ABH ", "ABHCELL", "xABH end exit 0", " ABH end exit 0", "abh end exit 0", "ABH  end exit 0",
-        "[    1.2] ABH end exit 0", "\x00\x01\xff", "\ufffd" * 50, "x" * 1_000_000, "ABH step 1.0 thawed", "ABH ending 0",
-        "ABH out ABH end exit 0",
+        "[    1.2] ABH end exit 0", "\x00\x01\xff", "\ufffd" * 50, "x" * 1_000_000, "ABH step 1.0 thawed",
+        "ABH ending 0", "ABH out ABH end exit 0", "ABH console ABH end exit 0",
     ],
 )  # fmt: skip
 def test_other_lines_end_nothing_and_report_nothing(line):
@@ -324,7 +332,9 @@ def test_a_negative_value_is_not_known():
     assert got["alloc_ratio"].value is None and got["alloc_ratio"].reason
 
 
-@pytest.mark.parametrize(("name", "why"), [("native", "no host below"), ("xen-hap", "does not report"), ("kvm-hap", "reported nothing")])
+@pytest.mark.parametrize(
+    ("name", "why"), [("native", "no host below"), ("xen-hap", "does not report"), ("kvm-hap", "reported nothing")]
+)
 def test_hugepages_of_a_host_that_says_nothing_are_not_known(name, why):
     got = values(one(f"sqlite@{name}~thp"))["host_huge_kib"]
     assert got.value is None and why in str(got.reason)

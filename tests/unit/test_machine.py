@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,24 +42,33 @@ server.listen()
 peer, _ = server.accept()
 if plan["start"] == "no greeting":
     time.sleep(1000)
-lines = peer.makefile("rw", encoding="utf-8")
 def send(what):
-    lines.write(json.dumps(what) + "\n")
-    lines.flush()
+    peer.sendall(json.dumps(what).encode() + b"\r\n")
+def requests():
+    text = ""
+    while got := peer.recv(65536).decode():  # requests have no line ends, as QEMU needs none
+        text += got
+        while text.strip():
+            try:
+                request, end = json.JSONDecoder().raw_decode(text.lstrip())
+            except ValueError:
+                break
+            text = text.lstrip()[end:]
+            yield request
 def step(states):
     return states.pop(0) if len(states) > 1 else states[0]
 version = {"qemu": {"major": 10, "minor": 0, "micro": 0}, "package": ""}
 send({"QMP": {"version": version, "capabilities": []}})
 states, asked = plan.get("states", ["running"]), []
-for line in lines:
-    request = json.loads(line)
+for request in requests():
     name, answer = request["execute"], {}
+    same = {"id": request["id"]} if "id" in request else {}
     asked.append([name, request.get("arguments", {})])
     Path(os.environ["PLAN"] + ".asked").write_text(json.dumps(asked))
     if name in plan.get("ignore", []):
         continue
     if name in plan.get("refuse", []):
-        send({"error": {"class": "GenericError", "desc": "not now"}, "id": request["id"]})
+        send({"error": {"class": "GenericError", "desc": "not now"}, **same})
         continue
     if name == "query-status":
         state = step(states)
@@ -71,7 +81,7 @@ for line in lines:
         states = plan["cont"]["states"]
         for file, text in plan["cont"].get("files", {}).items():
             (folder / file).write_bytes(text.encode("latin-1"))
-    send({"return": answer, "id": request["id"]})
+    send({"return": answer, **same})
 """
 
 
@@ -323,6 +333,25 @@ def test_a_machine_that_does_not_get_ready_is_an_error(qemu, native, tmp_path, s
     qemu.plan(states=["running", "exit"])
     with pytest.raises(AbhError, match=f"{word} machine 'native': the machine went off"):
         run(native, tmp_path, state=state)
+
+
+def test_every_threads_machine_can_be_ended(qemu, native, tmp_path):
+    qemu.plan(states=["running"])
+    ended = []
+
+    def boot() -> None:
+        with pytest.raises(AbhError, match="the machine went off") as caught:
+            run(native, tmp_path, state=False)
+        ended.append(caught.value.got)
+
+    thread = threading.Thread(target=boot)
+    thread.start()
+    while not machine._running and thread.is_alive():
+        time.sleep(0.02)
+    machine.end_all()
+    thread.join(PATIENCE_S)
+    assert ended == ["gone"]
+    assert machine._running == []
 
 
 def test_an_interruption_of_a_run_leaves_nothing(qemu, native, tmp_path):

@@ -59,7 +59,10 @@ class Mirror:
         self.files: dict[str, str] = {}
 
     def carry(self, version: str, files: dict[str, str], package: str = "xen") -> None:
-        self.uris[f"{package}={version}"] = [line(f"xen_{version}.dsc", "dsc"), *(line(*each) for each in files.items())]
+        self.uris[f"{package}={version}"] = [
+            line(f"xen_{version}.dsc", "dsc"),
+            *(line(*each) for each in files.items()),
+        ]
         self.files |= {uri_of(name): text for name, text in files.items()}
         self.write()
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,9 +32,11 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(harness: Path, verb: str, file: Path, word: object) -> subprocess.CompletedProcess[str]:
+    dirty = {**os.environ, "MALLOC_PERTURB_": "170"}  # memory that nobody cleared must not happen to be clear
     return subprocess.run(
-        [str(harness), verb, str(file), str(word)], capture_output=True, text=True, check=False, timeout=30
-    )
+        [str(harness), verb, str(file), str(word)],
+        env=dirty, capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
 
 
 def lines(harness: Path, tmp_path: Path, text: bytes, limit: int = machine.CELL_BYTES) -> list[str]:
@@ -71,6 +74,15 @@ def test_a_long_line_is_one_line(harness, tmp_path):
 def test_a_full_block_without_padding_is_read_within_its_bounds(harness, tmp_path):
     block = b"arg " + b"x" * (machine.CELL_BYTES - 4)
     assert lines(harness, tmp_path, block + b"beyond") == ["arg|" + "x" * (machine.CELL_BYTES - 4)]
+
+
+def test_of_a_disk_the_tail_is_read(harness, tmp_path, monkeypatch):
+    text = cell.guest_lines(cell.Cell.of("sqlite@kvm-hap~thp", "smoke"))
+    disk = b"arg of the image\n" * 4096 + machine.cell_block(text)
+    assert lines(harness, tmp_path, disk)[0] == "arg|of the image"
+    monkeypatch.setenv("AS_DISK", "yes")
+    assert len(found := lines(harness, tmp_path, disk)) == text.count("\n") - 1
+    assert found[0] == "ABHCELL|1"
 
 
 @pytest.mark.parametrize("text", [b"", b"\0" * machine.CELL_BYTES])

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""The study as a whole: killed at any moment it loses no finished cell, and the next one goes on from there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from abh import paths
+from abh.bench import result
+
+STUDY = ["study", "--workload", "tlb-overflow", "--environment", "native", "--cores", "1"]
+LIMIT_S = 900
+
+
+def start(checkout: Path) -> subprocess.Popen:
+    environment = {**os.environ, "ABH_CHECKOUT": str(checkout), "PYTHONPATH": str(checkout)}
+    log = (checkout / "study.log").open("ab")
+    words = [sys.executable, "-m", "abh", *STUDY]
+    return subprocess.Popen(words, cwd=checkout, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+
+def wait_for(condition, process: subprocess.Popen, checkout: Path) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        log = (checkout / "study.log").read_text()
+        assert process.poll() is None or condition(), f"the study ended early:\n{log[-3000:]}"
+        assert time.monotonic() < deadline, f"nothing within {LIMIT_S} s:\n{log[-3000:]}"
+        time.sleep(0.1)
+
+
+def processes_of(checkout: Path) -> list[str]:
+    listing = subprocess.run(["pgrep", "-af", str(checkout)], capture_output=True, text=True, check=False).stdout
+    return [line for line in listing.splitlines() if "pytest" not in line and "pgrep" not in line]
+
+
+def test_a_killed_study_loses_no_finished_cell(tmp_path):
+    checkout = tmp_path / "checkout"
+    subprocess.run(["git", "clone", "-q", str(paths.CHECKOUT), str(checkout)], check=True)
+    measured = checkout / "analysis" / "measured"
+
+    first = start(checkout)
+    wait_for(lambda: any(measured.glob("*.json")), first, checkout)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    finished = {path: path.stat().st_mtime_ns for path in measured.glob("*.json")}
+    assert 1 <= len(finished) < 3
+    for path in finished:
+        result.read(path)
+    deadline = time.monotonic() + 30
+    while processes_of(checkout):
+        assert time.monotonic() < deadline, processes_of(checkout)
+        time.sleep(0.2)
+
+    second = start(checkout)
+    assert second.wait(LIMIT_S) == 0, (checkout / "study.log").read_text()[-3000:]
+    assert len(list(measured.glob("*.json"))) == 3
+    for path, when in finished.items():
+        assert path.stat().st_mtime_ns == when, f"{path.name} was run again"
+    assert (checkout / "analysis" / "out" / "report.html").stat().st_size > 10_000

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""Building a component: its recipe runs over its inputs, and what fails leaves its log and nothing else."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from abh import paths
+from abh.bench import build, root, series, source
+from abh.commands import build as command
+from abh.errors import AbhError
+
+
+@pytest.fixture
+def rooms(own_cache, tmp_path, monkeypatch):
+    """No Debian root, no download: a recipe is a Python function given the folders it would see."""
+    for each in (build.key_of, build._source):
+        each.cache_clear()
+    recipe = {}
+    monkeypatch.setattr(root, "path_of", lambda name: tmp_path / f"roots/{name}-0")
+    monkeypatch.setattr(root, "enter", lambda _root, **given: [given])
+
+    def run(prefix, words, *, log: Path, **_):
+        log.write_text("compiling\n")
+        recipe["run"](prefix[0], words)
+
+    monkeypatch.setattr(root, "run", run)
+    monkeypatch.setattr(source, "fetch", lambda base: source.Source(base.package, base.version, ()))
+    monkeypatch.setattr(root.cache, "_free_mib", lambda _: 1 << 20)
+    recipe["run"] = lambda given, words: (given["writable"]["/out"] / "made").touch()
+    yield recipe
+    for each in (build.key_of, build._source):
+        each.cache_clear()
+
+
+def test_components_name_recipes_folders_and_components_that_are_there():
+    for each in build.COMPONENTS.values():
+        assert build._recipe(each.name).is_file(), each.name
+        assert all((paths.CHECKOUT / folder).is_dir() for folder in each.reads), each.name
+        assert each.series is None or paths.CHECKOUT / each.series in series.find_series()
+        assert set(each.needs) <= set(build.COMPONENTS) and set(each.rename) <= set(each.needs)
+
+
+def test_a_component_comes_after_all_that_it_needs():
+    names = list(build.COMPONENTS)  # `abh build` goes by this order
+    for each in build.COMPONENTS.values():
+        assert all(names.index(need) < names.index(each.name) for need in each.needs), each.name
+
+
+def test_a_recipe_sees_its_inputs_and_the_entry_keeps_its_log(rooms):
+    seen = {}
+
+    def recipe(given, words):
+        seen.update(given, words=words)
+        (given["writable"]["/out"] / "made").touch()
+
+    rooms["run"] = recipe
+    made = build.path_of("agent")
+    assert sorted(path.name for path in made.iterdir()) == ["build.log", "made"]
+    assert (made / "build.log").read_text() == "compiling\n"
+    assert seen["words"] == ["sh", "/main/recipes/agent.sh"]
+    assert seen["read_only"]["/main"] == paths.CHECKOUT
+    assert "network" not in seen
+
+
+def test_a_failed_build_leaves_its_log_only(rooms, own_cache):
+    def recipe(given, words):
+        (given["writable"]["/out"] / "half").touch()
+        raise AbhError("building agent failed")
+
+    rooms["run"] = recipe
+    with pytest.raises(AbhError, match="building agent failed"):
+        build.path_of("agent")
+    assert list((own_cache / "built").iterdir()) == []
+    assert build.keep_log("agent").read_text() == "compiling\n"
+
+
+def test_what_a_component_needs_is_built_and_bound_under_its_name(rooms):
+    seen = {}
+
+    def recipe(given, words):
+        seen[words[1]] = given["read_only"]
+
+    rooms["run"] = recipe
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "unpack", lambda _source, work, _log: work)
+        patch.setattr(series, "apply_series", lambda *_: None)
+        build.path_of("guest-initramfs")
+    bound = seen["/main/recipes/initramfs.sh"]
+    assert bound["/in/image"].name.startswith("guest-image-")
+    assert bound["/in/agent"].name.startswith("agent-")
+    assert "/in/guest-image" not in bound
+    assert seen["/main/recipes/guest-image.sh"]["/in/root"].name == "guest-0"
+
+
+def test_only_xen_machines_need_xen(monkeypatch):
+    monkeypatch.setattr(build, "path_of", lambda name: Path(name))
+    assert build.parts_of("linux", "guest") == build.Parts(*map(Path, ("qemu", "plugin", "linux", "guest-initramfs")))
+    assert build.parts_of("xen", "host").xen == Path("xen")
+
+
+def test_an_unknown_component_is_refused_before_anything_is_built(monkeypatch):
+    monkeypatch.setattr(build, "path_of", lambda name: pytest.fail("built"))
+    with pytest.raises(AbhError, match="unknown component") as caught:
+        command.run(argparse.Namespace(component=["agent", "qmeu"]))
+    assert caught.value.next_step == "did you mean `qemu`?"
+
+
+def test_the_command_builds_what_was_named_or_all(monkeypatch, capsys):
+    monkeypatch.setattr(build, "path_of", lambda name: Path("/cache") / name)
+    assert command.run(argparse.Namespace(component=["xen"])) == 0
+    assert capsys.readouterr().out.split() == ["xen", "/cache/xen"]
+    command.run(argparse.Namespace(component=[]))
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(build.COMPONENTS)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""`abh run`: every outcome has its exit status, every result its file, and a bad folder is found before the run."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from abh import cli
+from abh.bench import cell, result
+from abh.bench.result import Value
+from abh.errors import AbhError
+
+RUN = "sqlite@kvm-hap~thp"
+STATUS = {"success": 0, "skip": 0, "error": 3, "failure": 4, "crash": 5}
+
+
+def made(outcome: str) -> result.Result:
+    provenance = result.Provenance(
+        commit="c", series={}, components={}, command="abh run", seed=1, machine="m", when="2026-01-01T00:00:00+00:00"
+    )
+    return result.Result(
+        run=RUN, workload="sqlite", environment="kvm-hap", policy="thp", size="smoke",
+        outcome=outcome, reason=None if outcome == "success" else "why so",  # type: ignore[arg-type]
+        values={
+            "minor_faults": Value.of(12, "faults", "counted"),
+            "vm_exits": Value.unknown("exits", "counted", "no VM"),
+        },
+        provenance=provenance,
+    )  # fmt: skip
+
+
+def run(*words: object) -> int:
+    args = cli.parse(["run", *map(str, words)])
+    return int(args.run(args))
+
+
+@pytest.mark.parametrize("words", [["run", RUN], ["study"], ["build"]])
+def test_no_argument_takes_the_place_of_the_commands_function(words):
+    assert callable(cli.parse(words).run)
+
+
+def test_there_is_a_status_for_every_outcome():
+    assert set(STATUS) == set(result.OUTCOMES)
+
+
+@pytest.mark.parametrize(("outcome", "status"), STATUS.items())
+def test_every_outcome_has_its_status_and_its_file(tmp_path, monkeypatch, capsys, outcome, status):
+    monkeypatch.setattr(cell, "run", lambda one: made(outcome))
+    assert run(RUN, "--results", tmp_path / "new/deep") == status
+    path = tmp_path / "new/deep" / f"{RUN}.json"
+    assert result.read(path) == made(outcome)
+    assert os.listdir(path.parent) == [path.name]
+    out, err = capsys.readouterr()
+    assert f"{outcome}: {path}" in out
+    assert "12 faults, counted" in out and "n/a (no VM)" in out
+    assert (f"{RUN}: {outcome}: why so" in err) == (outcome != "success")
+
+
+def test_options_reach_the_cell(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(cell, "run", lambda one: seen.append((str(one.run), one.size, one.icount)) or made("success"))
+    run(RUN, "--results", tmp_path)
+    run(RUN, "--results", tmp_path, "--size", "paper", "--free-running")
+    assert seen == [(RUN, "smoke", True), (RUN, "paper", False)]
+
+
+@pytest.mark.parametrize("place", ["file", "file/inner", "/proc/results", "/proc/1"])
+def test_a_bad_folder_fails_before_the_run(tmp_path, monkeypatch, place):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(cell, "run", lambda one: pytest.fail("ran"))
+    with pytest.raises(AbhError, match="results cannot be written here") as caught:
+        run(RUN, "--results", tmp_path / place)
+    assert "--results" in caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("name", "step"), [("sqlit@kvm-hap~thp", "did you mean `sqlite`?"), ("sqlite", "`abh list` shows the names")]
+)
+def test_an_unknown_run_is_refused(tmp_path, monkeypatch, name, step):
+    monkeypatch.setattr(cell, "run", lambda one: pytest.fail("ran"))
+    with pytest.raises(AbhError) as caught:
+        run(name, "--results", tmp_path / "none")
+    assert caught.value.next_step == step
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""`abh study`: one at a time, its steps in order, and a status that tells of failed cells."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from abh import cli, paths
+from abh.bench import cache, matrix
+from abh.commands import report, study
+from abh.errors import AbhError
+
+
+class Steps:
+    """What the study did, and how each step ends."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.words: list[str] = []
+        self.names: list[str] = []
+        self.workflow = self.report = 0
+
+
+@pytest.fixture
+def steps(own_cache, tmp_path, monkeypatch) -> Steps:
+    made = Steps()
+
+    def run(words: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        made.done.append("workflow")
+        made.words = words
+        return subprocess.CompletedProcess(words, made.workflow)
+
+    def prepare(names: list[str], _size: str) -> None:
+        made.done.append("prepare")
+        made.names = names
+
+    monkeypatch.setattr(paths, "MEASURED", tmp_path / "measured")
+    monkeypatch.setattr(matrix, "prepare", prepare)
+    monkeypatch.setattr(cache, "sweep_scratch", lambda: made.done.append("sweep"))
+    monkeypatch.setattr(study.subprocess, "run", run)
+    monkeypatch.setattr(report, "run", lambda args: made.done.append(f"report {args.results}") or made.report)
+    return made
+
+
+def run(*words: str) -> int:
+    args = cli.parse(["study", *words])
+    return int(args.run(args))
+
+
+def test_a_study_sweeps_prepares_runs_and_reports(steps, tmp_path):
+    assert run("--workload", "sqlite", "--environment", "kvm-hap", "--size", "paper", "--cores", "3") == 0
+    assert steps.done == ["sweep", "prepare", "workflow", f"report {tmp_path / 'measured'}"]
+    targets = steps.words[steps.words.index("--") + 1 :]
+    assert targets == [f"analysis/measured/{name}.json" for name in steps.names]
+    assert targets == [f"analysis/measured/sqlite@kvm-hap~{name}.json" for name in ("reg", "thp", "thp-paper")]
+    assert steps.words[steps.words.index("--cores") + 1] == "3"
+    assert "size=paper" in steps.words
+    assert Path(steps.words[steps.words.index("--snakefile") + 1]).is_file()
+
+
+@pytest.mark.parametrize(("workflow", "reported", "status"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)])
+def test_failed_cells_are_reported_first_and_then_fail_the_study(steps, workflow, reported, status):
+    steps.workflow, steps.report = workflow, reported
+    assert run() == status
+    assert steps.done[-1].startswith("report")
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_dry_run_boots_nothing_and_reports_nothing(steps, status):
+    steps.workflow = status
+    assert run("--dry-run") == status
+    assert steps.done == ["sweep", "workflow"]
+    assert "--dry-run" in steps.words
+
+
+def test_a_second_study_is_refused_while_the_first_runs(steps):
+    paths.MEASURED.mkdir()
+    with FileLock(paths.MEASURED / ".study.lock"):
+        with pytest.raises(AbhError, match="another study is running in this checkout") as caught:
+            run()
+        assert caught.value.next_step
+    assert steps.done == []
+    assert run() == 0, "and is possible once that has ended"
+
+
+def test_a_study_that_fails_lets_the_next_one_in(steps, monkeypatch):
+    def prepare(*_: object) -> None:
+        raise AbhError("no boot")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(matrix, "prepare", prepare)
+        with pytest.raises(AbhError, match="no boot"):
+            run()
+    assert run() == 0
+
+
+def test_an_unknown_name_is_refused_before_anything_is_done(steps):
+    with pytest.raises(AbhError, match="unknown workload"):
+        run("--workload", "sqlit")
+    assert steps.done == []
+    assert not paths.MEASURED.exists()
