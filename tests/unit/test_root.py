@@ -18,7 +18,7 @@ import io, os, sys, tarfile
 from pathlib import Path
 Path(os.environ["ASKED"]).write_text("\\n".join(sys.argv[1:]))
 print("I: downloading", file=sys.stderr)
-if os.environ.get("BROKEN"):
+if os.environ.get("BROKEN") == "early":
     sys.exit("E: unable to resolve host")
 with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as tar:
     for name, text in {"etc/apt/sources.list": "deb http://HOST/debian trixie main\\n#deb x\\n", "dev/odd": ""}.items():
@@ -28,6 +28,8 @@ with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as tar:
     folder = tarfile.TarInfo("./etc/apt/sources.list.d")
     folder.type, folder.mode = tarfile.DIRTYPE, 0o755
     tar.addfile(folder)
+if os.environ.get("BROKEN") == "late":
+    sys.exit("E: unable to resolve host")
 """
 
 
@@ -54,8 +56,9 @@ def test_a_root_is_made_once_with_its_packages_and_source_lists(mmdebstrap):
     assert not mmdebstrap.exists()
 
 
-def test_a_root_that_cannot_be_made_says_what_mmdebstrap_said_and_leaves_nothing(mmdebstrap, own_cache, monkeypatch):
-    monkeypatch.setenv("BROKEN", "yes")
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_a_root_that_cannot_be_made_says_why_and_leaves_nothing(mmdebstrap, own_cache, monkeypatch, when):
+    monkeypatch.setenv("BROKEN", when)
     with pytest.raises(AbhError, match="the Debian root 'guest' could not be made") as caught:
         root.path_of("guest")
     assert "unable to resolve host" in str(caught.value)
