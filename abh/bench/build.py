@@ -151,7 +151,7 @@ def _make(component: Component, patches: series.Series | None, inputs: Mapping[s
         read_only={**inputs, "/main": paths.CHECKOUT},
         writable=writable,
         scratch="/in",
-        env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "1500M"},
+        env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "800M"},
     )
     recipe = f"/main/recipes/{_recipe(component.name).name}"
     root.run(prefix, ["sh", recipe], log=log, what=f"building {component.name}")

@@ -95,13 +95,19 @@ def guest_lines(cell: Cell) -> str:
 
 
 def host_lines(cell: Cell) -> str:
-    """What the host does before it starts the guest: modules with their parameters, knobs."""
-    lines = []
-    for name, parameters in cell.environment.host.modules.items():
-        lines.append(" ".join(["module", name, *(f"{key}={value}" for key, value in parameters.items())]))
+    """What the host does: modules with their parameters before the guest is created, the policy's knobs after."""
+    lines = module_lines(cell)
     if cell.environment.hypervisor != "none":
         lines += _settings(cell.policy.host.sysfs, cell.environment.host_lacks)
     return "\n".join([*lines, "end", ""])
+
+
+def module_lines(cell: Cell) -> list[str]:
+    """The host's kernel modules, with parameters."""
+    return [
+        " ".join(["module", name, *(f"{key}={value}" for key, value in parameters.items())])
+        for name, parameters in cell.environment.host.modules.items()
+    ]
 
 
 def domain_xml(cell: Cell) -> str:
@@ -120,6 +126,12 @@ def domain_xml(cell: Cell) -> str:
 def cell_text(cell: Cell) -> str:
     """All that the machine is told: the guest's part, the host's, the domain (split again by agent/init-host)."""
     return f"{guest_lines(cell)}@host\n{host_lines(cell)}@domain\n{domain_xml(cell)}"
+
+
+def setup_text(cell: Cell) -> str:
+    """What the machine is told before it is frozen: all that the guest's creation depends on, no policy, no cell."""
+    modules = "\n".join([*module_lines(cell), "end"])
+    return f"end\n@host\n{modules}\n@domain\n{domain_xml(cell)}"
 
 
 @dataclass
@@ -219,6 +231,8 @@ def judge(cell: Cell, said: Said, problem: str | None, console: str) -> tuple[re
         return ENDINGS[word], "\n".join([rest or said.end, *said.console])  # type: ignore[return-value]
     if word not in ("exit", "signal", "timeout"):
         return "error", f"the agent's end is not one of the protocol: {said.end[:REASON_CHARS]}"
+    if said.end in ("exit 126", "exit 127"):
+        return "error", f"the agent could not start the workload\n{output[-REASON_CHARS:]}".strip()
     if said.end != "exit 0":
         return "failure", f"the workload ended with {said.end}\n{output[-REASON_CHARS:]}".strip()
     right, _ = cell.workload.check_output(cell.size, output)
@@ -262,16 +276,17 @@ def provenance(cell: Cell) -> result.Provenance:
 
 
 def frozen_state(cell: Cell) -> Path:
-    """The folder with the cell's machine, booted and frozen; made on first use."""
+    """The folder with the environment's machine, frozen with its guest created but not started; made on first use."""
     parts = build.parts_of(cell.machine.boot, cell.machine.root)
     made_of = [part.name for part in (parts.qemu, parts.plugin, parts.linux, parts.initramfs, parts.xen) if part]
     words = machine.qemu_words(cell.machine, cell.size, parts, icount=True, resumed=False)
+    setup = setup_text(cell)
     return cache.produce(
         "frozen",
-        f"{cell.machine.name}-{cell.size}",
-        cache.key_of(*made_of, *words),
-        lambda out: machine.freeze(cell.machine, cell.size, parts, out),
-        about=f"booting machine '{cell.machine.name}' once",
+        f"{cell.environment.name}-{cell.size}",
+        cache.key_of(*made_of, *words, setup),
+        lambda out: machine.freeze(cell.machine, cell.size, parts, setup, out),
+        about=f"booting environment '{cell.environment.name}' once",
         needs_mib=1500,
     )
 

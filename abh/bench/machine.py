@@ -175,8 +175,9 @@ class Emulator:
 
     def error(self, what: str, got: object = None) -> AbhError:
         """An error that carries what QEMU and the console said last."""
-        tail = "\n".join(text for text in (root.tail_of(self.log), self.console_tail()) if text)
-        return AbhError(what, where=self.folder, got=got, tail=tail, next_step="read the last lines below")
+        said = root.tail_of(self.folder / "out.log")  # the agent's own words, if it got that far
+        tail = "\n".join(text for text in (root.tail_of(self.log), self.console_tail(), said) if text)
+        return AbhError(what, got=got, tail=tail, next_step="read the last lines below")
 
     def kill(self) -> None:
         """Ends the process group; bubblewrap takes its children with it."""
@@ -239,10 +240,10 @@ def emulator(words: Sequence[str], parts: Parts, cell: str, state: Path | None =
             running.kill()
 
 
-def freeze(machine: spec.Machine, size: str, parts: Parts, out: Path) -> None:
+def freeze(machine: spec.Machine, size: str, parts: Parts, setup: str, out: Path) -> None:
     """Boots the machine to the point where its agent stops it, and saves its state in `out`."""
     words = qemu_words(machine, size, parts, icount=True, resumed=False)
-    with emulator(words, parts, "", writable={"/out": out}) as running:
+    with emulator(words, parts, setup, writable={"/out": out}) as running:
         running.wait_for(FROZEN, machine.boot_timeout_s, what=f"booting machine '{machine.name}'")
         (out / "console.log").write_bytes((running.folder / "console.log").read_bytes())
         running.save(f"/out/{STATE_FILE}")

@@ -40,8 +40,8 @@ def select(
 
 
 def prepare(names: Sequence[str], size: str) -> None:
-    """Builds every component the runs need and boots every machine they run on, once."""
-    cells = {one.machine.name: one for one in (cell.Cell.of(name, size) for name in names)}
+    """Builds every component the runs need and boots every environment they run in, once."""
+    cells = {one.environment.name: one for one in (cell.Cell.of(name, size) for name in names)}
     for each in cells.values():
         build.parts_of(each.machine.boot, each.machine.root)
     with ThreadPoolExecutor(max_workers=2) as pool:

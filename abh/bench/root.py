@@ -9,9 +9,9 @@ the caller dies.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +21,9 @@ from abh.bench import cache, spec
 from abh.errors import AbhError
 
 TAIL_LINES = 25
+# What a root is made with besides its packages; part of its key, so that a changed error text rebuilds nothing.
+OPTIONS = ("--variant=minbase", '--aptopt=Apt::Install-Recommends "false"')
+MOUNT_POINTS = ("src", "out", "obj", "main", "cache", "in")
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"}
 
 
@@ -37,20 +40,27 @@ def _unpack(root: spec.RootFs, out: Path, log: Path) -> None:
     make = [
         "mmdebstrap",
         f"--mode={mode}",
-        "--variant=minbase",
+        *OPTIONS,
         "--format=tar",
-        '--aptopt=Apt::Install-Recommends "false"',
         f"--include={','.join(root.packages)}",
         root.suite,
         "-",
     ]
     unpack = ["tar", "-x", "--no-same-owner", "--exclude=./dev/*", "-C", str(out)]
     with log.open("wb") as errors:
-        source = subprocess.Popen(make, stdout=subprocess.PIPE, stderr=errors)
-        target = subprocess.run(unpack, stdin=source.stdout, stderr=errors, check=False)
-        assert source.stdout is not None
-        source.stdout.close()
-        status = source.wait()
+        try:
+            source = subprocess.Popen(make, stdout=subprocess.PIPE, stderr=errors)
+        except FileNotFoundError:
+            raise AbhError("mmdebstrap is not installed", where=make[0], next_step="see `abh doctor`") from None
+        try:
+            target = subprocess.run(unpack, stdin=source.stdout, stderr=errors, check=False)
+        except BaseException:
+            source.terminate()  # an interruption must not leave it downloading
+            raise
+        finally:
+            assert source.stdout is not None
+            source.stdout.close()
+            status = source.wait()
     if status or target.returncode:
         raise AbhError(
             f"the Debian root '{root.name}' could not be made",
@@ -64,7 +74,7 @@ def _unpack(root: spec.RootFs, out: Path, log: Path) -> None:
 def _make(root: spec.RootFs, out: Path) -> None:
     log = out / ".mmdebstrap.log"
     _unpack(root, out, log)
-    for folder in ("src", "out", "obj", "main", "cache", "in"):
+    for folder in MOUNT_POINTS:
         (out / folder).mkdir(exist_ok=True)
     lists = (out / "etc/apt/sources.list").read_text()
     sources = [line.replace("deb ", "deb-src ", 1) for line in lists.splitlines() if line.startswith("deb ")]
@@ -74,7 +84,7 @@ def _make(root: spec.RootFs, out: Path) -> None:
 def path_of(name: str) -> Path:
     """The unpacked root `name` of vm-configs/roots, made on first use."""
     root = spec.roots()[name]
-    key = cache.key_of(root.suite, *sorted(root.packages), hashlib.sha256(Path(__file__).read_bytes()).hexdigest())
+    key = cache.key_of(root.suite, *sorted(root.packages), *OPTIONS, *MOUNT_POINTS)
     return cache.produce(
         "roots", name, key, lambda out: _make(root, out), about=f"making the Debian root '{name}'", needs_mib=1500
     )
@@ -92,6 +102,8 @@ def enter(
     chdir: str = "/",
 ) -> list[str]:
     """The command prefix that runs what follows inside `root`, with folders bound in (name inside -> outside)."""
+    if shutil.which("bwrap") is None:
+        raise AbhError("bubblewrap is not installed", where="bwrap", next_step="see `abh doctor`")
     words = ["bwrap", "--bind" if root_writable else "--ro-bind", str(root), "/"]
     if os.geteuid():
         words += ["--unshare-user", "--uid", "0", "--gid", "0"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -57,7 +58,26 @@ def _workflow(names: list[str], args: argparse.Namespace) -> int:
     words += ["--dry-run"] if args.dry_run else []
     words += ["--", *(f"analysis/measured/{name}.json" for name in names)]
     environment = {**os.environ, "PYTHONPATH": str(paths.CHECKOUT), "ABH_CHECKOUT": str(paths.CHECKOUT)}
-    return subprocess.run(words, env=environment, check=False).returncode
+    process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *words], env=environment)
+    try:
+        return process.wait()
+    except BaseException:
+        _end_with_children(process.pid)
+        raise
+
+
+def _end_with_children(pid: int) -> None:
+    """Ends the workflow engine and the cells it started: it would leave them running."""
+    import psutil
+
+    engine = psutil.Process(pid)
+    everyone = [*engine.children(recursive=True), engine]
+    for each in everyone:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.terminate()
+    _, alive = psutil.wait_procs(everyone, timeout=10)
+    for each in alive:
+        each.kill()
 
 
 def _command() -> str:

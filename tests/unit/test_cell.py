@@ -62,15 +62,18 @@ IMAGE = b"e" * 3 * 4096
 
 def split_by_host(texts: dict[str, str], folder: Path) -> None:
     """Runs the very commands of agent/init-host over the frozen machine's blocks, one folder each."""
-    own = re.search(r"^busybox cat \$cell .*?(?=^apply_host_lines$)", INIT_HOST.read_text(), re.MULTILINE | re.DOTALL)
-    assert own is not None and own[0].count("busybox sed") == 3 and "busybox dd" in own[0]
+    text = INIT_HOST.read_text()
+    own = [re.search(rf"^{name}\(\) {{\n.*?^}}$", text, re.M | re.S) for name in ("read_cell", "hand_over_cell")]
+    assert all(own)
+    functions = "\n".join(each[0] for each in own if each)
+    assert functions.count("busybox sed") == 3 and "busybox dd" in functions
     for name, text in texts.items():
         (folder / name / "abh").mkdir(parents=True)
         (folder / name / "raw").write_bytes(machine.cell_block(text))
         (folder / name / "guest.erofs").write_bytes(IMAGE + b"\0" * machine.CELL_BYTES)
-    commands = own[0].replace("/run/", "$run/").replace("/image/", "$run/")
+    commands = functions.replace("/run/", "$run/").replace("/image/", "$run/")
     helpers = 'busybox() { "$@"; }\nfinish() { echo "$@" >&2; exit 1; }\n'
-    script = f"set -e\n{helpers}for run in {folder}/*; do\ncell=$run/raw\n{commands}\ndone\n"
+    script = f"set -e\n{helpers}for run in {folder}/*; do\ncell=$run/raw\n{commands}\nread_cell\nhand_over_cell\ndone\n"
     subprocess.run(["sh", "-c", script], check=True, timeout=120)
 
 
@@ -99,6 +102,12 @@ def test_the_host_splits_a_cell_into_what_it_was_made_of(tmp_path):
         assert guest.rstrip(b"\0").decode() == cell.guest_lines(made)
         assert (got / "host.cell").read_text() == cell.host_lines(made)
         assert (got / "abh/domain.xml").read_text() == cell.domain_xml(made)
+
+
+@pytest.mark.parametrize("name", sorted(spec.environments()))
+def test_what_freezes_a_machine_depends_on_its_environment_alone(name):
+    texts = {cell.setup_text(one(f"{workload}@{name}~{policy}")) for workload, policy in (("sqlite", "reg"), ("xalan", "thp"))}
+    assert len(texts) == 1 and "set " not in texts.pop()
 
 
 @pytest.mark.parametrize(("name", "size"), MATRIX)
