@@ -58,6 +58,11 @@ def _workflow(names: list[str], args: argparse.Namespace) -> int:
     words += ["--dry-run"] if args.dry_run else []
     words += ["--", *(f"analysis/measured/{name}.json" for name in names)]
     environment = {**os.environ, "PYTHONPATH": str(paths.CHECKOUT), "ABH_CHECKOUT": str(paths.CHECKOUT)}
+    return _run(words, environment)
+
+
+def _run(words: list[str], environment: dict[str, str]) -> int:
+    """Runs the workflow engine; whatever ends this process, the engine and its cells end too."""
     process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *words], env=environment)
     try:
         return process.wait()

@@ -106,7 +106,10 @@ def test_the_host_splits_a_cell_into_what_it_was_made_of(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(spec.environments()))
 def test_what_freezes_a_machine_depends_on_its_environment_alone(name):
-    texts = {cell.setup_text(one(f"{workload}@{name}~{policy}")) for workload, policy in (("sqlite", "reg"), ("xalan", "thp"))}
+    texts = {
+        cell.setup_text(one(f"{workload}@{name}~{policy}"))
+        for workload, policy in (("sqlite", "reg"), ("xalan", "thp"))
+    }
     assert len(texts) == 1 and "set " not in texts.pop()
 
 
@@ -213,7 +216,7 @@ def test_a_wrong_or_missing_answer_is_a_failure_that_shows_the_output(output):
     [
         ("exit 3", "failure", "the workload ended with exit 3"),
         ("exit 0 ", "failure", "the workload ended with exit 0 "),
-        ("exit 127", "failure", "the workload ended with exit 127"),
+        ("exit 127", "error", "the agent could not start the workload"),
         ("signal 11", "failure", "the workload ended with signal 11"),
         ("timeout 600", "failure", "the workload ended with timeout 600"),
         ("skip this system has no /sys/x", "skip", "this system has no /sys/x"),

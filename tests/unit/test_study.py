@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -29,10 +31,10 @@ class Steps:
 def steps(own_cache, tmp_path, monkeypatch) -> Steps:
     made = Steps()
 
-    def run(words: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+    def run(words: list[str], _environment: dict[str, str]) -> int:
         made.done.append("workflow")
         made.words = words
-        return subprocess.CompletedProcess(words, made.workflow)
+        return made.workflow
 
     def prepare(names: list[str], _size: str) -> None:
         made.done.append("prepare")
@@ -41,7 +43,7 @@ def steps(own_cache, tmp_path, monkeypatch) -> Steps:
     monkeypatch.setattr(paths, "MEASURED", tmp_path / "measured")
     monkeypatch.setattr(matrix, "prepare", prepare)
     monkeypatch.setattr(cache, "sweep_scratch", lambda: made.done.append("sweep"))
-    monkeypatch.setattr(study.subprocess, "run", run)
+    monkeypatch.setattr(study, "_run", run)
     monkeypatch.setattr(report, "run", lambda args: made.done.append(f"report {args.results}") or made.report)
     return made
 
@@ -103,3 +105,22 @@ def test_an_unknown_name_is_refused_before_anything_is_done(steps):
         run("--workload", "sqlit")
     assert steps.done == []
     assert not paths.MEASURED.exists()
+
+
+def test_an_interrupted_study_ends_the_engine_and_its_cells(tmp_path, monkeypatch):
+    pid = tmp_path / "pid"
+    script = f"trap '' TERM; sh -c 'echo $$ >{pid}; exec sleep 300' & wait"
+
+    def interrupted(self: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        while not pid.exists() or not pid.read_text():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess.Popen, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            study._run(["sh", "-c", script], {"PATH": os.environ["PATH"]})
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{pid.read_text().strip()}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
