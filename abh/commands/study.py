@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     """Prepare, run the workflow, report. The status is 1 if a cell failed, after everything else was done."""
     from filelock import FileLock, Timeout
 
-    from abh.bench import cache, matrix
+    from abh.bench import cache, matrix, progress
     from abh.errors import AbhError
 
     names = matrix.select(args.workload, args.environment, args.policy)
@@ -39,6 +39,9 @@ def run(args: argparse.Namespace) -> int:
             cache.sweep_scratch()
             if not args.dry_run:
                 matrix.prepare(names, args.size)
+            progress.say(
+                f"{len(names)} cells, {args.cores} at a time; those whose result still holds are not run again"
+            )
             failed = _workflow(names, args)
             return failed if args.dry_run else _report() or failed
     except Timeout:
@@ -53,7 +56,7 @@ def _workflow(names: list[str], args: argparse.Namespace) -> int:
     words = [sys.executable, "-m", "snakemake", "--snakefile", str(paths.CHECKOUT / "workflow" / "Snakefile")]
     words += ["--directory", str(paths.CHECKOUT), "--cores", str(args.cores), "--keep-going", "--keep-incomplete"]
     # Our own lock stands above; Snakemake's would have to be broken by hand after a kill.
-    words += ["--rerun-incomplete", "--rerun-triggers", "params", "--nolock", "--quiet", "rules", "host"]
+    words += ["--rerun-incomplete", "--rerun-triggers", "params", "--nolock", "--quiet", "all"]
     words += ["--config", f"size={args.size}", f"abh={_command()}"]
     words += ["--dry-run"] if args.dry_run else []
     words += ["--", *(f"analysis/measured/{name}.json" for name in names)]

@@ -13,7 +13,7 @@ from abh.bench import cell
 
 
 def broken(name, **changes):
-    """A cell with parts of its workload or environment replaced: {"workload.argv": (…)}."""
+    """A cell with parts of its workload or environment replaced, as workload__argv=(…)."""
     one = cell.Cell.of(name, "smoke")
     for key, value in changes.items():
         part, _, attribute = key.partition("__")
