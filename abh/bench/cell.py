@@ -43,7 +43,7 @@ NO_VM_EXITS = {
     "pv": "a para-virtual guest does not run in SVM guest mode: it traps and calls into Xen, without VM exits",
 }
 # Real seconds; the workload's own limit counts in the guest's time. A machine that needs longer than this is hung.
-LIMIT_S = {"smoke": 900.0, "paper": 6 * 3600.0}
+LIMIT_S = {"smoke": 400.0, "paper": 6 * 3600.0}
 REASON_CHARS = 2000  # of console or output, in a reason
 ENDINGS = {"skip": "skip", "error": "error", "crash": "crash"}
 

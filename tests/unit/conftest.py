@@ -4,11 +4,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+# A shell that starts the tests in the background has them ignore SIGINT, nohup SIGHUP, and so would every command
+# they start: tests of interruptions need both as they are at a terminal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture
