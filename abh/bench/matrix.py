@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from abh import paths
-from abh.bench import build, cache, cell, machine, spec
+from abh.bench import build, cache, cell, machine, result, spec
 from abh.bench.strict import did_you_mean
 from abh.errors import AbhError
 
@@ -64,3 +65,34 @@ def fingerprint(name: str, size: str) -> str:
     wanted = ["qemu", "plugin", "linux", f"{one.machine.root}-initramfs"]
     parts += [build.key_of(each) for each in wanted + (["xen"] if one.machine.boot == "xen" else [])]
     return cache.key_of(*parts)
+
+
+def _mark(folder: Path, name: str) -> Path:
+    return folder / ".fingerprints" / name
+
+
+def write_mark(folder: Path, name: str, size: str | None) -> None:
+    """Notes what a run's result is about to depend on; written before the result, so a result always has its mark.
+
+    Without a size (a free-running cell) the mark holds for no study.
+    """
+    mark = _mark(folder, name)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.write_text(fingerprint(name, size) if size else "free-running")
+
+
+def drop_stale(folder: Path, names: Sequence[str], size: str) -> None:
+    """Removes results that no longer hold: of other specs or components, of another size, failed, or unreadable."""
+    for name in names:
+        path = folder / f"{name}.json"
+        if path.exists() and not _holds(folder, path, name, size):
+            path.unlink()
+
+
+def _holds(folder: Path, path: Path, name: str, size: str) -> bool:
+    try:
+        good = result.read(path).outcome in ("success", "skip")
+    except AbhError:
+        return False
+    mark = _mark(folder, name)
+    return good and mark.exists() and mark.read_text() == fingerprint(name, size)

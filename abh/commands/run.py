@@ -34,13 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run it; the exit status says the outcome."""
-    from abh.bench import cell, progress, result
+    from abh.bench import cell, matrix, progress, result
 
     one = cell.Cell.of(args.cell, args.size, icount=not args.free_running)
     _check_writable(args.results)  # a bad place fails before the run, not after
     with progress.step(f"running {one.run} ({args.size})"):
         made = cell.run(one)
     path = args.results / f"{one.run}.json"
+    matrix.write_mark(args.results, args.cell, None if args.free_running else args.size)
     result.write(made, path)
     for name, value in made.values.items():
         shown = f"n/a ({value.reason})" if value.value is None else f"{value.value:g} {value.unit}, {value.kind}"

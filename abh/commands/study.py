@@ -39,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
             cache.sweep_scratch()
             if not args.dry_run:
                 matrix.prepare(names, args.size)
+                matrix.drop_stale(paths.MEASURED, names, args.size)
             progress.say(
                 f"{len(names)} cells, {args.cores} at a time; those whose result still holds are not run again"
             )
@@ -55,8 +56,9 @@ def run(args: argparse.Namespace) -> int:
 def _workflow(names: list[str], args: argparse.Namespace) -> int:
     words = [sys.executable, "-m", "snakemake", "--snakefile", str(paths.CHECKOUT / "workflow" / "Snakefile")]
     words += ["--directory", str(paths.CHECKOUT), "--cores", str(args.cores), "--keep-going", "--keep-incomplete"]
-    # Our own lock stands above; Snakemake's would have to be broken by hand after a kill.
-    words += ["--rerun-incomplete", "--rerun-triggers", "params", "--nolock", "--quiet", "all"]
+    # A result is written whole or not at all, and drop_stale() has judged those that are there: Snakemake makes the
+    # missing ones. Our own lock stands above; Snakemake's would have to be broken by hand after a kill.
+    words += ["--ignore-incomplete", "--rerun-triggers", "mtime", "--nolock", "--quiet", "all"]
     words += ["--config", f"size={args.size}", f"abh={_command()}"]
     words += ["--dry-run"] if args.dry_run else []
     words += ["--", *(f"analysis/measured/{name}.json" for name in names)]

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from abh import cli
-from abh.bench import cell, result
+from abh.bench import cell, matrix, result
 from abh.bench.result import Value
 from abh.errors import AbhError
 
@@ -39,6 +39,11 @@ def run(*words: object) -> int:
 @pytest.mark.parametrize("words", [["run", RUN], ["study"], ["build"]])
 def test_no_argument_takes_the_place_of_the_commands_function(words):
     assert callable(cli.parse(words).run)
+
+
+@pytest.fixture(autouse=True)
+def known_fingerprint(monkeypatch):
+    monkeypatch.setattr(matrix, "fingerprint", lambda name, size: f"{name} {size}")
 
 
 def test_there_is_a_status_for_every_outcome():
@@ -84,3 +89,25 @@ def test_an_unknown_run_is_refused(tmp_path, monkeypatch, name, step):
         run(name, "--results", tmp_path / "none")
     assert caught.value.next_step == step
     assert not (tmp_path / "none").exists()
+
+
+def test_a_result_holds_until_what_it_depends_on_changes(tmp_path, monkeypatch):
+    path = tmp_path / f"{RUN}.json"
+
+    def after(outcome: str, *options: str, size: str = "smoke") -> bool:
+        monkeypatch.setattr(cell, "run", lambda one: made(outcome))
+        run(RUN, "--results", tmp_path, *options)
+        matrix.drop_stale(tmp_path, [RUN], size)
+        return path.exists()
+
+    assert after("success") and after("skip")
+    assert not any(after(outcome) for outcome in ("error", "failure", "crash"))
+    assert not after("success", size="paper") and not after("success", "--free-running")
+    assert after("success")
+    path.write_text(path.read_text()[:-20])
+    matrix.drop_stale(tmp_path, [RUN], "smoke")
+    assert not path.exists(), "a broken file"
+    assert after("success")
+    monkeypatch.setattr(matrix, "fingerprint", lambda name, size: "another")
+    matrix.drop_stale(tmp_path, [RUN], "smoke")
+    assert not path.exists(), "another patch, policy or program"

@@ -42,6 +42,7 @@ def steps(own_cache, tmp_path, monkeypatch) -> Steps:
 
     monkeypatch.setattr(paths, "MEASURED", tmp_path / "measured")
     monkeypatch.setattr(matrix, "prepare", prepare)
+    monkeypatch.setattr(matrix, "drop_stale", lambda *_: made.done.append("drop"))
     monkeypatch.setattr(cache, "sweep_scratch", lambda: made.done.append("sweep"))
     monkeypatch.setattr(study, "_run", run)
     monkeypatch.setattr(report, "run", lambda args: made.done.append(f"report {args.results}") or made.report)
@@ -55,7 +56,7 @@ def run(*words: str) -> int:
 
 def test_a_study_sweeps_prepares_runs_and_reports(steps, tmp_path):
     assert run("--workload", "sqlite", "--environment", "kvm-hap", "--size", "paper", "--cores", "3") == 0
-    assert steps.done == ["sweep", "prepare", "workflow", f"report {tmp_path / 'measured'}"]
+    assert steps.done == ["sweep", "prepare", "drop", "workflow", f"report {tmp_path / 'measured'}"]
     targets = steps.words[steps.words.index("--") + 1 :]
     assert targets == [f"analysis/measured/{name}.json" for name in steps.names]
     assert targets == [f"analysis/measured/sqlite@kvm-hap~{name}.json" for name in ("reg", "thp", "thp-paper")]
