@@ -56,7 +56,7 @@ def test_every_outcome_has_its_status_and_its_file(tmp_path, monkeypatch, capsys
     assert run(RUN, "--results", tmp_path / "new/deep") == status
     path = tmp_path / "new/deep" / f"{RUN}.json"
     assert result.read(path) == made(outcome)
-    assert os.listdir(path.parent) == [path.name]
+    assert sorted(os.listdir(path.parent)) == [".fingerprints", path.name]
     out, err = capsys.readouterr()
     assert f"{outcome}: {path}" in out
     assert "12 faults, counted" in out and "n/a (no VM)" in out
