@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Bare-metal images that execute known numbers of instructions and VMRUNs, counted by the plugin.
 
-ABH_QEMU    QEMU's command, with -L options for its firmware: "/w/qi/bin/qemu-system-x86_64 -L /w/host/…"
+ABH_QEMU    QEMU's command, with -L options for its firmware: "./qemu-system-x86_64 -L share/seabios -L share/qemu"
 ABH_PLUGIN  the built plugin
 ABH_ENTER   optional: a command to put before assembler, linker and QEMU, such as bwrap into the root they were built
             for. "{tmp}" in it becomes the test's own folder, which must be seen inside under the same path.
