@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 
+import psutil
 import pytest
 
 from abh.bench import cell
@@ -20,3 +21,15 @@ def _once(name: str, turn: int) -> Result:
 def run_cell():
     """Runs a cell by name; `turn` tells repeated runs apart, and the same turn is run only once a session."""
     return lambda name, turn=1: _once(name, turn)
+
+
+def processes_with(text: str) -> list[str]:
+    """Command lines of running processes that hold `text`; psutil, as not every machine has pgrep."""
+    lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+    return [line for line in lines if text in line]
+
+
+@pytest.fixture
+def running():
+    """Looks for processes by a part of their command line."""
+    return processes_with

@@ -33,12 +33,7 @@ def wait_for(condition, process: subprocess.Popen, checkout: Path) -> None:
         time.sleep(0.1)
 
 
-def processes_of(checkout: Path) -> list[str]:
-    listing = subprocess.run(["pgrep", "-af", str(checkout)], capture_output=True, text=True, check=False).stdout
-    return [line for line in listing.splitlines() if "pytest" not in line and "pgrep" not in line]
-
-
-def test_a_killed_study_loses_no_finished_cell(tmp_path):
+def test_a_killed_study_loses_no_finished_cell(tmp_path, running):
     checkout = tmp_path / "checkout"
     subprocess.run(["git", "clone", "-q", str(paths.CHECKOUT), str(checkout)], check=True)
     measured = checkout / "analysis" / "measured"
@@ -52,8 +47,8 @@ def test_a_killed_study_loses_no_finished_cell(tmp_path):
     for path in finished:
         result.read(path)
     deadline = time.monotonic() + 30
-    while processes_of(checkout):
-        assert time.monotonic() < deadline, processes_of(checkout)
+    while running(str(checkout)):
+        assert time.monotonic() < deadline, running(str(checkout))
         time.sleep(0.2)
 
     second = start(checkout)

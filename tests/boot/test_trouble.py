@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,9 @@ def broken(name, **changes):
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_behind():
+def nothing_left_behind(running):
     yield
-    left = subprocess.run(["pgrep", "-af", "qmp,server=on"], capture_output=True, text=True, check=False).stdout
+    left = running("qmp,server=on")
     mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if "abh" in line]
     assert not left and not mounts
 
