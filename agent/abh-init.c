@@ -90,16 +90,6 @@ static void open_output(void)
 		out = stderr;
 }
 
-/* Stops the whole emulated machine at this very instruction (pvpanic with "-action panic=pause"). */
-static void freeze_machine(void)
-{
-	int fd = open("/dev/port", O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0 || pwrite(fd, "\x01", 1, 0x505) != 1)
-		finish("error freeze: %s", strerror(errno));
-	close(fd);
-}
-
 /* In an initramfs: attach the root image, put it in place of the root, go on inside it. */
 static void enter_root_image(void)
 {
@@ -350,7 +340,7 @@ int main(void)
 	out = stderr;
 	mount_kernel_filesystems();
 	open_output();
-	if (getenv("abh_freeze"))
-		freeze_machine();
+	if (getenv("abh_freeze") && abh_freeze())
+		finish("error freeze: %s", strerror(errno));
 	run_cell();
 }

@@ -22,13 +22,6 @@
 
 static FILE *out;
 
-static int freeze_machine(void)
-{
-	int fd = open("/dev/port", O_WRONLY | O_CLOEXEC);
-
-	return fd >= 0 && pwrite(fd, "\x01", 1, 0x505) == 1 ? 0 : 1;
-}
-
 /* Passes on whole "ABH " lines that are new since *offset; returns 1 once the cell has ended. */
 static int pass_on(const char *console, long *offset, int *running)
 {
@@ -137,7 +130,7 @@ int main(int argc, char **argv)
 	const char *path = getenv("abh_out");
 
 	if (argc == 2 && !strcmp(argv[1], "freeze"))
-		return freeze_machine();
+		return abh_freeze() ? 1 : 0;
 	out = path ? fopen(path, "we") : stdout;
 	if (argc != 5 || strcmp(argv[1], "watch") || !out) {
 		fprintf(stderr, "usage: abh-watch freeze | watch CONSOLE ALIVE SAMPLE\n");

@@ -58,7 +58,7 @@ def _plugin() -> bool:
     at = enter.index("--chdir")
     words = [*enter[:at], "--bind", "{tmp}", "{tmp}", *enter[at:]]
     return _pytest(
-        "hypervisor/qemu/plugin/test",
+        "tests/plugin",
         ABH_ENTER=" ".join(words),
         ABH_QEMU="/in/qemu/qemu-system-x86_64 -L /usr/share/seabios -L /usr/share/qemu",
         ABH_PLUGIN="/in/plugin/region.so",
