@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
+# SPDX-License-Identifier: MIT
 # Injects an interrupt into a guest whose handler runs, interrupts off, for longer than the emulator runs at a stretch
 # under -icount: a timer of the machine sees to that. The guest must have taken the interrupt once.
 

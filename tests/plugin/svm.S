@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
+# SPDX-License-Identifier: MIT
 # Enters a one-instruction guest a known number of times: HLT, intercepted, so it never moves on. Not VMMCALL, which
 # is one bit away from VMRUN and would be executed as often.
 

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
+# SPDX-License-Identifier: MIT
 """Bare-metal images that execute known numbers of instructions and VMRUNs, counted by the plugin.
 
 ABH_QEMU    QEMU's command, with -L options for its firmware: "./qemu-system-x86_64 -L share/seabios -L share/qemu"
