@@ -11,6 +11,7 @@
  */
 #include <fcntl.h>
 #include <glob.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -107,6 +108,9 @@ static int watch(const char *console, const char *alive, char *spec)
 	for (unsigned long ticks = 1; !ended; ticks++) {
 		long long now;
 
+		/* As the first process: libvirt waits for a dead guest's QEMU to be reaped before it calls it gone. */
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
 		ended = pass_on(console, &offset, &running);
 		now = pattern && running ? sample(pattern) : -1;
 		if (now > peak)
