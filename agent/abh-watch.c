@@ -5,9 +5,11 @@
  * guest that is gone.
  *
  *   abh-watch freeze                       stop the emulated machine right here
- *   abh-watch watch CONSOLE ALIVE SAMPLE   CONSOLE: the file the guest's console is logged to; ALIVE: a shell
+ *   abh-watch watch CONSOLE ALIVE SAMPLE LAST
+ *                                          CONSOLE: the file the guest's console is logged to; ALIVE: a shell
  *                                          command that fails once the guest is gone; SAMPLE: "NAME UNIT_KIB
- *                                          GLOB", a counter of mappings of UNIT_KIB each, or "" for none
+ *                                          GLOB", a counter of mappings of UNIT_KIB each, or "" for none; LAST:
+ *                                          a shell command that says "ABH value" lines at the end, or ""
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -93,7 +95,19 @@ static void show_end_of(const char *console)
 	fclose(file);
 }
 
-static int watch(const char *console, const char *alive, char *spec)
+/* Passes on what a command says of the guest; it is still there, at its end. */
+static void ask(const char *command)
+{
+	FILE *answer = popen(command, "re");
+	char line[512];
+
+	while (answer && fgets(line, sizeof(line), answer))
+		fputs(line, out);
+	if (!answer || pclose(answer) != 0)
+		fprintf(out, "ABH step failed: %s\n", command);
+}
+
+static int watch(const char *console, const char *alive, char *spec, const char *last)
 {
 	struct timespec tick = { .tv_nsec = TICK_NS };
 	char *unit = strchr(spec, ' '), *pattern = unit ? strchr(unit + 1, ' ') : NULL;
@@ -125,6 +139,8 @@ static int watch(const char *console, const char *alive, char *spec)
 	}
 	if (peak >= 0)
 		fprintf(out, "ABH value %s %lld\n", spec, peak * atoll(unit));
+	if (*last)
+		ask(last);
 	fprintf(out, "ABH end host\n");
 	return 0;
 }
@@ -136,11 +152,11 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "freeze"))
 		return abh_freeze() ? 1 : 0;
 	out = path ? fopen(path, "we") : stdout;
-	if (argc != 5 || strcmp(argv[1], "watch") || !out) {
-		fprintf(stderr, "usage: abh-watch freeze | watch CONSOLE ALIVE SAMPLE\n");
+	if (argc != 6 || strcmp(argv[1], "watch") || !out) {
+		fprintf(stderr, "usage: abh-watch freeze | watch CONSOLE ALIVE SAMPLE LAST\n");
 		return 2;
 	}
-	watch(argv[2], argv[3], argv[4]);
+	watch(argv[2], argv[3], argv[4], argv[5]);
 	fflush(out);
 	for (;;)
 		pause();

@@ -36,6 +36,8 @@ REPORTED: dict[str, tuple[str, result.Kind]] = {
     "rss_peak_kib": ("KiB", "counted"),
     "guest_huge_kib": ("KiB", "counted"),
     "host_huge_kib": ("KiB", "counted"),
+    "p2m_huge_kib": ("KiB", "counted"),
+    "splintered_superpages": ("superpages", "counted"),
     "elapsed": ("s", "emulated"),
 }
 NO_VM_EXITS = {

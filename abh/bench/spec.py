@@ -49,7 +49,7 @@ class Host(Strict):
 class HostHuge(Strict):
     """Where the number of hugepages behind the guest is read."""
 
-    source: Literal["kvm-debugfs", "xen-p2m", "none"]
+    source: Literal["kvm-debugfs", "xen-leaves", "none"]
     why: Sentence | None = None  # iff the source is none
 
     @model_validator(mode="after")
@@ -67,7 +67,7 @@ class HostHuge(Strict):
 
 
 _PAGING = {"none": ("native",), "kvm": ("hap", "shadow"), "xen": ("hap", "shadow", "pv")}
-_HUGE_SOURCE = {"none": ("none",), "kvm": ("kvm-debugfs", "none"), "xen": ("xen-p2m", "none")}
+_HUGE_SOURCE = {"none": ("none",), "kvm": ("kvm-debugfs", "none"), "xen": ("xen-leaves", "none")}
 
 
 class Environment(Spec):

@@ -271,7 +271,7 @@ BAD = [
     (ENV, "{ npt = 1 }", "{ npt = true }", ["key host.modules.kvm_amd.npt"]),
     (ENV, "{ npt = 1 }", '{ npt = "1 nested=0" }', ["key host.modules.kvm_amd.npt", "without spaces"]),
     (ENV, "host.modules", "host.module", ["unknown key `host.module`", "did you mean `modules`"]),
-    (ENV, '"kvm-debugfs"', '"xen-p2m"', ["key host_huge.source", "hypervisor kvm has no such source"]),
+    (ENV, '"kvm-debugfs"', '"xen-leaves"', ["key host_huge.source", "hypervisor kvm has no such source"]),
     (ENV, '"kvm-debugfs"', '"none"', ["key host_huge.why", "no reason"]),
     (ENV, '"kvm-debugfs"', '"kvm-debugfs", why = "x"', ["key host_huge.why"]),
     (ENV, '{ source = "kvm-debugfs" }', '{ sorce = "none" }', ["host_huge.sorce", "did you mean `source`"]),
@@ -308,7 +308,7 @@ def test_bad_file(tree: Path, name: str, old: str, new: str, expected: list[str]
 
 def test_xen_needs_a_xen_machine(tree: Path) -> None:
     change(tree, ENV, 'hypervisor = "kvm"', 'hypervisor = "xen"')
-    change(tree, ENV, '"kvm-debugfs"', '"xen-p2m"')
+    change(tree, ENV, '"kvm-debugfs"', '"xen-leaves"')
     assert "boot = xen, root = host" in str(error_of(lambda: spec.environments(tree)))
 
 
