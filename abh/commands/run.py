@@ -23,9 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results",
         type=Path,
-        default=paths.MEASURED,
         metavar="DIR",
-        help="where the result goes (default: %(default)s)",
+        help=f"where the result goes (default: {paths.MEASURED}, or its folder local/ with --machine local)",
+    )
+    parser.add_argument(
+        "--machine",
+        choices=("emulated", "local"),
+        default="emulated",
+        help="local: this machine's own KVM, once a probe guest has booted on it (default: %(default)s)",
     )
     parser.add_argument(
         "--free-running", action="store_true", help="faster, but two runs no longer agree to the last digit"
@@ -34,14 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run it; the exit status says the outcome."""
-    from abh.bench import cell, matrix, progress, result
+    from abh.bench import cell, local, matrix, progress, result
 
+    here = args.machine == "local"
+    folder = args.results or (local.MEASURED if here else paths.MEASURED)
     one = cell.Cell.of(args.cell, args.size, icount=not args.free_running)
-    _check_writable(args.results)  # a bad place fails before the run, not after
+    _check_writable(folder)  # a bad place fails before the run, not after
+    if here:
+        local.check()
     with progress.step(f"running {one.run} ({args.size})"):
-        made = cell.run(one)
-    path = args.results / f"{one.run}.json"
-    matrix.write_mark(args.results, args.cell, None if args.free_running else args.size)
+        made = local.run(one) if here else cell.run(one)
+    path = folder / f"{one.run}.json"
+    matrix.write_mark(folder, args.cell, None if args.free_running or here else args.size)
     result.write(made, path)
     for name, value in made.values.items():
         shown = f"n/a ({value.reason})" if value.value is None else f"{value.value:g} {value.unit}, {value.kind}"
