@@ -69,7 +69,9 @@ def test_what_xen_says_is_counted(xen_leaves, dmesg, found):
     assert (done.returncode, said(done)) == (0, found), done
 
 
-@pytest.mark.parametrize("dmesg", [[], [KEY], [P2M], [KEY, DOM0], [KEY, "(XEN) d10: p2m 4K=1 2M=1 1G=0"], [KEY, P2M, KEY]])
+@pytest.mark.parametrize(
+    "dmesg", [[], [KEY], [P2M], [KEY, DOM0], [KEY, "(XEN) d10: p2m 4K=1 2M=1 1G=0"], [KEY, P2M, KEY]]
+)
 def test_no_answer_is_no_value(xen_leaves, dmesg):
     done = xen_leaves(*dmesg)
     assert done.returncode != 0 and said(done) == {}, done
