@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import dataclasses
+import functools
 import itertools
 import os
 import re
@@ -34,8 +35,7 @@ BASE = "stock"
 DETERMINISTIC = ("sqlite", "mcf", "set-conflict", "cpython", "xalan")
 # GNU time counts faults and memory of what it starts; the shell's own time has milliseconds.
 MEASURE = (
-    'TIMEFORMAT="%3R %3U %3S"; '
-    '{ time /usr/bin/time -q -o /out/usage -f "%R %M" "$@" 2>&3; } 3>/out/errors 2>/out/time'
+    'TIMEFORMAT="%3R %3U %3S"; { time /usr/bin/time -q -o /out/usage -f "%R %M" "$@" 2>&3; } 3>/out/errors 2>/out/time'
 )
 TRACED = "brk,mmap,munmap,mremap,madvise,mprotect,execve"
 
@@ -48,10 +48,13 @@ class Allocator:
     patched: bool = False
     tunables: str = ""
     preload: str = ""  # glob below LIBRARIES
+    settings: tuple[tuple[str, str], ...] = ()  # further environment variables
 
     def environment(self, found: str | None) -> dict[str, str]:
         """The environment variables that choose it; `found` is the library to preload."""
-        env = {"GLIBC_TUNABLES": self.tunables} if self.tunables else {}
+        env = dict(self.settings)
+        if self.tunables:
+            env["GLIBC_TUNABLES"] = self.tunables
         return {**env, "LD_PRELOAD": found} if found else env
 
 
@@ -61,6 +64,7 @@ ALLOCATORS = (
     Allocator("patched off", patched=True, tunables="glibc.malloc.abh=0"),
     Allocator("patched abh=1", patched=True, tunables="glibc.malloc.abh=1"),
     Allocator("jemalloc", preload="libjemalloc.so.?"),
+    Allocator("jemalloc thp:always", preload="libjemalloc.so.?", settings=(("MALLOC_CONF", "thp:always"),)),
     Allocator("tcmalloc", preload="libtcmalloc_minimal.so.?"),
     Allocator("mimalloc", preload="libmimalloc.so.?"),
 )
@@ -132,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
     lines: list[Line] = []
     for each in chosen:
         progress.say(f"measuring {each.name} ({args.size}): {len(ALLOCATORS)} implementations, {args.rounds} rounds")
-        samples = measure(lambda allocator: sandbox.measure(allocator, each, args.size), ALLOCATORS, args.rounds)
+        samples = measure(functools.partial(sandbox.measure, each, args.size), ALLOCATORS, args.rounds)
         lines += summarize(each.name, args.size, mode, samples)
         write(args.results / RESULT, lines)  # what is measured so far is kept
     show(lines)
@@ -188,7 +192,9 @@ class Sandbox:
             return None
         found = sorted((self.root / LIBRARIES).glob(allocator.preload))
         if not found:
-            raise AbhError(f"{allocator.name} is not in the Debian root", where=self.root, got="no " + allocator.preload)
+            raise AbhError(
+                f"{allocator.name} is not in the Debian root", where=self.root, got="no " + allocator.preload
+            )
         return f"/{LIBRARIES}/{found[0].name}"
 
     def command(self, allocator: Allocator, workload: object, size: str, prefix: Sequence[str], out: Path) -> list[str]:
@@ -225,7 +231,7 @@ class Sandbox:
                 tail="\n".join(said.splitlines()[-15:]),
             )
 
-    def measure(self, allocator: Allocator, workload: object, size: str) -> Sample:
+    def measure(self, workload: object, size: str, allocator: Allocator) -> Sample:
         """One run, measured."""
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder)

@@ -8,7 +8,7 @@ import itertools
 import sys
 from pathlib import Path
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -19,9 +19,10 @@ from abh.report.study import Study
 
 TITLE = "Malloc implementations, natively"
 CAPTION = (
-    "Patched ptmalloc with its tunable off and on, against the distribution's and other implementations with their "
-    "defaults, on the hardware and the unpatched kernel of the machine that measured. Faults are counted, times are "
-    "measured; ratios are to the distribution's malloc in the same round. Hugepage faults are the whole system's."
+    "Patched ptmalloc with its tunable off and on, against the distribution's and other implementations, with their "
+    "defaults where no setting is named, on the hardware and the unpatched kernel of the machine that measured. Faults "
+    "are counted, times are measured; ratios are to the distribution's malloc in the same round. Hugepage faults are "
+    "the whole system's."
 )
 KINDS = ("counted", "measured")  # in columns of their own, never on one axis
 SOURCE = paths.MEASURED / allocators.RESULT
@@ -37,7 +38,8 @@ def render(study: Study) -> Markup:
     lines = allocators.read(SOURCE)
     if not lines:
         return Markup("<p>Not measured here: <code>make allocators</code> does it.</p>")
-    head = Markup("").join(Markup("<th scope='col'>{}</th>").format(name) for name in allocators.COLUMNS)
+    columns = ("", "malloc", *allocators.COLUMNS)
+    head = Markup("").join(Markup("<th scope='col'>{}</th>").format(name) for name in columns)
     body = Markup("")
     for workload, group in itertools.groupby(lines, key=lambda line: line.workload):
         for place, line in enumerate(group):
@@ -45,9 +47,8 @@ def render(study: Study) -> Markup:
             body += Markup("<tr><th scope='row'>{}</th><td>{}</td>{}</tr>\n").format(
                 workload if place == 0 else "", line.allocator, cells
             )
-    return Markup("<p>{}</p>\n<table><thead><tr><th></th><th scope='col'>malloc</th>{}</tr></thead>\n{}</table>").format(
-        escape(allocators.title(lines)), head, Markup("<tbody>{}</tbody>").format(body)
-    )
+    whole = Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, body)
+    return Markup("<p>{}</p>\n{}").format(allocators.title(lines), whole)
 
 
 if __name__ == "__main__":
