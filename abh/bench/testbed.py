@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""A machine for testing a kernel itself: a kernel, an initramfs of a few static programs, and a console.
+
+Much less than the study's machines: booted anew each time, with QEMU's own clock, nothing frozen. What it does is a
+job, a few lines that its first process obeys (tests/kernel/init.c); what it says comes over the serial console, the
+kernel's own complaints among it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import struct
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from pathlib import Path
+
+from abh.bench import build, root
+from abh.errors import AbhError
+
+SWAP_MIB = 512
+PAGE = 4096
+# One processor of the study's model; panic_on_warn: a complaint ends the run, with its trace as the last lines.
+CMDLINE = "console=ttyS0 loglevel=4 quiet nokaslr random.trust_cpu=off panic_on_warn=1 panic=-1 rdinit=/init"
+SPLAT = re.compile(r"\b(BUG:|WARNING:|KASAN:|Oops:|INFO: (possible|inconsistent|suspicious|task)|Kernel panic)")
+TAIL_LINES = 60
+
+
+def cpio(files: Mapping[str, bytes]) -> bytes:
+    """An initramfs (newc) of executable files, in folders made for them."""
+    folders = {parent for name in files for parent in map(str, Path(name).parents) if parent != "."}
+    entries = [(each, 0o040755, b"") for each in sorted(folders)]
+    entries += [(each, 0o100755, content) for each, content in files.items()]
+    entries += [("TRAILER!!!", 0, b"")]
+    out = bytearray()
+    for number, (name, mode, content) in enumerate(entries, 1):
+        fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
+        out += b"070701" + b"".join(b"%08x" % each for each in fields) + name.encode() + b"\0"
+        out += bytes(-len(out) % 4) + content
+        out += bytes(-len(out) % 4)
+    return bytes(out)
+
+
+def swap_header(size: int) -> bytes:
+    """The first page of a swap device of that many bytes."""
+    head = bytes(1024) + struct.pack("<III", 1, size // PAGE - 1, 0)
+    return head.ljust(PAGE - 10, b"\0") + b"SWAPSPACE2"
+
+
+@dataclass
+class Said:
+    """What a machine said, and how it ended."""
+
+    lines: list[str] = dataclass_field(default_factory=list)
+    problem: str | None = None  # None: the job was done to its end
+
+    @property
+    def statuses(self) -> list[str]:
+        """The exit status of each program of the job, in order."""
+        return [line.removeprefix("TEST status ") for line in self.lines if line.startswith("TEST status ")]
+
+    @property
+    def ok(self) -> bool:
+        """The job was done, every program ended with 0 and the kernel did not complain."""
+        return self.problem is None and bool(self.statuses) and all(each == "0" for each in self.statuses)
+
+    def tail(self) -> str:
+        """The last lines."""
+        return "\n".join(self.lines[-TAIL_LINES:])
+
+    def judge(self, timed_out: bool) -> None:
+        """Finds what went wrong with the machine, if something did."""
+        ends = [line.removeprefix("TEST end ") for line in self.lines if line.startswith("TEST end ")]
+        splat = next((line for line in self.lines if SPLAT.search(line)), None)
+        if splat:
+            self.problem = f"the kernel complained: {splat}"
+        elif timed_out:
+            self.problem = "it did not end within its time limit"
+        elif ends != ["well"]:
+            self.problem = ends[0] if ends else "the machine went off before its job was done"
+
+
+def _words(memory_mib: int, cmdline: str) -> list[str]:
+    words = ["/in/qemu/qemu-system-x86_64", "-L", "/usr/share/seabios", "-L", "/usr/share/qemu"]
+    words += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc"]
+    words += ["-cpu", "qemu64,+pdpe1gb", "-m", f"{memory_mib}M", "-serial", "stdio"]
+    words += ["-drive", "file=/run/swap,format=raw,if=virtio,cache=unsafe"]
+    words += ["-kernel", "/in/linux/vmlinuz", "-initrd", "/run/initramfs", "-append", f"{CMDLINE} {cmdline}".strip()]
+    return words
+
+
+@contextlib.contextmanager
+def _process(linux: Path, initramfs: bytes, memory_mib: int, cmdline: str) -> Iterator[subprocess.Popen[str]]:
+    with tempfile.TemporaryDirectory(prefix="abh-") as scratch:
+        folder = Path(scratch)
+        (folder / "initramfs").write_bytes(initramfs)
+        with (folder / "swap").open("wb") as swap:
+            swap.write(swap_header(SWAP_MIB << 20))
+            swap.truncate(SWAP_MIB << 20)
+        read_only = {"/in/qemu": build.path_of("qemu"), "/in/linux": linux}
+        enter = root.enter(root.path_of("build"), read_only=read_only, writable={"/run": folder}, scratch="/in")
+        process = subprocess.Popen(
+            [*enter, *_words(memory_mib, cmdline)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def run(
+    linux: Path,
+    job: Sequence[str],
+    *,
+    limit_s: float,
+    files: Mapping[str, bytes] | None = None,
+    memory_mib: int = 1024,
+    cmdline: str = "",
+    more_initramfs: bytes = b"",
+    tell: Callable[[str], None] = lambda line: None,
+) -> Said:
+    """Boots a kernel, has it do a job, and returns what it said; `tell` gets each line as it comes."""
+    programs = build.path_of("kernel-tests")
+    held = {path.name: path.read_bytes() for path in programs.iterdir() if path.name != "build.log"}
+    held |= {"job": "".join(f"{line}\n" for line in job).encode(), **(files or {})}
+    said, expired = Said(), threading.Event()
+    with _process(linux, more_initramfs + cpio(held), memory_mib, cmdline) as process:
+
+        def expire() -> None:
+            expired.set()
+            process.kill()
+
+        limit = threading.Timer(limit_s, expire)
+        limit.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                said.lines.append(line.rstrip())
+                tell(said.lines[-1])
+        finally:
+            limit.cancel()
+        if process.wait() and not expired.is_set():
+            raise AbhError("the emulator failed", got=f"exit status {process.returncode}", tail=said.tail())
+    said.judge(expired.is_set())
+    return said
