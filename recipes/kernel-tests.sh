@@ -12,3 +12,4 @@ compile() {
 }
 compile init init.c
 compile fuzz fuzz.c model.c ops.c maps.c
+compile semantics -pthread semantics.c

@@ -54,6 +54,7 @@ COMPONENTS = {
         Component("plugin", 0.1, reads=("hypervisor/qemu/plugin", "agent"), needs=("qemu",)),
         Component("agent", 0.1, reads=("agent",)),
         Component("kernel-tests", 0.1, reads=("tests/kernel",)),
+        Component("mm-selftests", 2, "kernel-patches/6.12", needs_mib=2500),
         Component("workloads", 1, reads=("workloads",)),
         Component("guest-image", 0.5, needs=("glibc", "workloads", "agent"), roots=("guest",), needs_mib=1000),
         Component(
@@ -121,10 +122,10 @@ def path_of(name: str) -> Path:
     return _built(component, _own_series(component), key_of(name))
 
 
-def build_series(patches: series.Series) -> Path:
+def build_series(patches: series.Series, name: str | None = None) -> Path:
     """Builds the component of a series with these patches only: a prefix of the series, for instance."""
     folder = patches.folder.resolve().relative_to(paths.CHECKOUT)
-    component = next(each for each in COMPONENTS.values() if each.series == str(folder))
+    component = next(each for each in COMPONENTS.values() if each.series == str(folder) and name in (None, each.name))
     return _built(component, patches, _key(component, patches))
 
 

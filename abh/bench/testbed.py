@@ -17,19 +17,35 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from abh.bench import build, root
+from abh import paths
+from abh.bench import build, root, series
 from abh.errors import AbhError
 
+KERNEL_SERIES = "kernel-patches/6.12"
+TOPIC = "abh/"
 SWAP_MIB = 512
 PAGE = 4096
 # One processor of the study's model; panic_on_warn: a complaint ends the run, with its trace as the last lines.
 CMDLINE = "console=ttyS0 loglevel=4 quiet nokaslr random.trust_cpu=off panic_on_warn=1 panic=-1 rdinit=/init"
 SPLAT = re.compile(r"\b(BUG:|WARNING:|KASAN:|Oops:|INFO: (possible|inconsistent|suspicious|task)|Kernel panic)")
 TAIL_LINES = 60
+
+
+def has_abh() -> bool:
+    """Whether the kernel series has ABH's patches."""
+    return any(name.startswith(TOPIC) for name in series.load(paths.CHECKOUT / KERNEL_SERIES).patches)
+
+
+def kernel(component: str, *, stock: bool = False) -> Path:
+    """The folder of a kernel, built; stock: without ABH's patches."""
+    if not stock or not has_abh():
+        return build.path_of(component)
+    whole = series.load(paths.CHECKOUT / KERNEL_SERIES)
+    without = replace(whole, patches=tuple(name for name in whole.patches if not name.startswith(TOPIC)))
+    return build.build_series(without, component)
 
 
 def cpio(files: Mapping[str, bytes]) -> bytes:
@@ -40,8 +56,8 @@ def cpio(files: Mapping[str, bytes]) -> bytes:
     entries += [("TRAILER!!!", 0, b"")]
     out = bytearray()
     for number, (name, mode, content) in enumerate(entries, 1):
-        fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
-        out += b"070701" + b"".join(b"%08x" % each for each in fields) + name.encode() + b"\0"
+        header = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
+        out += b"070701" + b"".join(b"%08x" % each for each in header) + name.encode() + b"\0"
         out += bytes(-len(out) % 4) + content
         out += bytes(-len(out) % 4)
     return bytes(out)
@@ -57,7 +73,7 @@ def swap_header(size: int) -> bytes:
 class Said:
     """What a machine said, and how it ended."""
 
-    lines: list[str] = dataclass_field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
     problem: str | None = None  # None: the job was done to its end
 
     @property
@@ -157,3 +173,14 @@ def run(
             raise AbhError("the emulator failed", got=f"exit status {process.returncode}", tail=said.tail())
     said.judge(expired.is_set())
     return said
+
+
+def outputs(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """What each program of a job printed, its status last: (command line, lines), in order."""
+    found: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if line.startswith("TEST run "):
+            found.append((line.removeprefix("TEST run "), []))
+        elif found and (line.startswith("TEST status ") or not line.startswith(("TEST ", "["))):
+            found[-1][1].append(line)
+    return found

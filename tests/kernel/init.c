@@ -4,6 +4,7 @@
  *
  *	set PATH VALUE		write a file of /sys or /proc; failing ends the job
  *	run WORD ...		run a program; its status is printed
+ *	limit SECONDS		of the programs that follow
  *
  * What it says begins with "TEST ". Programs write to the console.
  */
@@ -21,6 +22,8 @@
 #include <unistd.h>
 
 #define MOST_WORDS 32
+
+static unsigned limit_s;
 
 static void end(const char *how)
 {
@@ -65,8 +68,9 @@ static void set(char *rest)
 	if (!value)
 		end("the job has a malformed line");
 	*value++ = '\0';
+	printf("TEST set %s %s\n", rest, value);
 	if (write_file(rest, value)) {
-		printf("TEST set %s %s: %s\n", rest, value, strerror(errno));
+		printf("TEST %s\n", strerror(errno));
 		end("a setting was refused");
 	}
 }
@@ -79,10 +83,14 @@ static void run(char *rest)
 
 	for (char *word = strtok(rest, " "); word && n < MOST_WORDS; word = strtok(NULL, " "))
 		words[n++] = word;
-	printf("TEST run %s\n", words[0]);
+	printf("TEST run");
+	for (int i = 0; i < n; i++)
+		printf(" %s", words[i]);
+	printf("\n");
 	fflush(stdout);
 	child = fork();
 	if (child == 0) {
+		alarm(limit_s);
 		execv(words[0], words);
 		printf("TEST %s: %s\n", words[0], strerror(errno));
 		_exit(127);
@@ -110,6 +118,8 @@ int main(void)
 			set(line + 4);
 		else if (!strncmp(line, "run ", 4))
 			run(line + 4);
+		else if (!strncmp(line, "limit ", 6))
+			limit_s = (unsigned)atoi(line + 6);
 		else
 			end("the job has an unknown line");
 	}

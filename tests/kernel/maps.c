@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Reads /proc/self/maps without allocating memory, which would change it. */
 #include <fcntl.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,6 +14,22 @@ struct vma {
 	char protection[5];
 	unsigned long inode;
 };
+
+/* "start-end rwxp offset device inode ..."; sscanf() would take half the time of a check. */
+static struct vma parse(const char *line)
+{
+	struct vma vma = { 0 };
+	char *at;
+
+	vma.start = strtoul(line, &at, 16);
+	vma.end = strtoul(at + 1, &at, 16);
+	memcpy(vma.protection, at + 1, 4);
+	strtoul(at + 5, &at, 16); /* offset */
+	strtoul(at, &at, 16); /* device, major number */
+	strtoul(at + 1, &at, 16);
+	vma.inode = strtoul(at, &at, 10);
+	return vma;
+}
 
 static void each_vma(void (*take)(const struct vma *vma))
 {
@@ -30,10 +46,8 @@ static void each_vma(void (*take)(const struct vma *vma))
 		length += (size_t)got;
 		text[length] = '\0';
 		for (; (end = strchr(line, '\n')); line = end + 1) {
-			struct vma vma;
+			struct vma vma = parse(line);
 
-			if (sscanf(line, "%lx-%lx %4s %*s %*s %lu", &vma.start, &vma.end, vma.protection, &vma.inode) != 4)
-				fail("/proc/self/maps has the line %.80s", line);
 			take(&vma);
 		}
 		length = (size_t)(text + length - line);

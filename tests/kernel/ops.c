@@ -408,6 +408,13 @@ static size_t first_with_contents(struct range r)
 	return 0;
 }
 
+/* A page that held something before it was mapped anew is where a stale byte would be. */
+static void check_reused(size_t n)
+{
+	if (n && one_in(2))
+		check_page(n);
+}
+
 static bool can_grow(struct range r)
 {
 	return all_free((struct range){ r.start, r.end + 1 }) && clear_of_gap((struct range){ r.start, r.end + 1 });
@@ -431,12 +438,13 @@ static void set_brk(uintptr_t wanted)
 	if (possible && new_end < old_end)
 		model_unmap(less);
 	if (possible && new_end > old_end) {
-		size_t stale = options.broken == BREAK_HEAP ? first_with_contents(more) : 0;
-		uint32_t stamp = page[stale].stamp;
+		size_t reused = first_with_contents(more);
+		uint32_t stamp = page[reused].stamp;
 
 		model_map(more, READABLE | WRITABLE, 0, 0, 0);
-		if (stale)
-			store(address_of(stale) + 511 * 8, word_of(stamp, 511));
+		if (options.broken == BREAK_HEAP && reused)
+			store(address_of(reused) + 511 * 8, word_of(stamp, 511));
+		check_reused(reused);
 	}
 }
 
@@ -530,6 +538,9 @@ static struct request pick_request(void)
 		q.flags |= MAP_POPULATE;
 		break;
 	}
+	/* Filling pages takes long; few do as well. */
+	if (q.flags & (MAP_LOCKED | MAP_POPULATE) && !one_in(8))
+		q.pages = 1 + below(128);
 	return q;
 }
 
@@ -548,12 +559,15 @@ static uintptr_t call_mmap(const struct request *q, struct range at, int place)
 
 static void take(const struct request *q, struct range r)
 {
+	size_t reused = first_with_contents(r);
+
 	model_map(r, q->bits, new_area(), q->object, q->index);
 	if (breaks(BREAK_ZERO) && !expected(&page[r.start], true) && !contents_of(&page[r.end - 1]) &&
 	    !expected(&page[r.end - 1], true))
 		store(address_of(r.end - 1) + 511 * 8, 1);
 	if (breaks(BREAK_PLACE) && !(q->flags & MAP_SHARED) && all_free((struct range){ r.end, r.end + 1 }))
 		mmap((void *)address_of(r.end), PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	check_reused(reused);
 }
 
 static void map_anywhere(const struct request *q)
@@ -991,7 +1005,8 @@ static void op_look_around(void)
 	check_free_page(r.end + below(BLOCK) < PAGES ? r.end + below(BLOCK) : PAGES - 1);
 }
 
-static void check_all(void)
+/* Every page, or one in `every` of those that hold something. */
+static void check_pages(uint64_t every)
 {
 	size_t left = mapped_pages;
 
@@ -999,7 +1014,7 @@ static void check_all(void)
 		if (!mapped(n))
 			continue;
 		left--;
-		if (!expected(&page[n], false) && (contents_of(&page[n]) || one_in(16)))
+		if (!expected(&page[n], false) && one_in(contents_of(&page[n]) ? every : 16 * every))
 			check_page(n);
 	}
 	check_maps();
@@ -1008,7 +1023,7 @@ static void check_all(void)
 static void op_check(void)
 {
 	say("check all\n");
-	check_all();
+	check_pages(1);
 }
 
 /* fork() */
@@ -1042,7 +1057,7 @@ static void op_fork(void)
 		start_child();
 		for (uint64_t i = 0; i < length; i++)
 			op_run(mix(seed, i));
-		check_all();
+		check_pages(8);
 		_exit(0);
 	}
 	if (child < 0)
@@ -1083,7 +1098,7 @@ static void op_hold(void)
 		if (read(ends[0], &byte, 1) == 1) {
 			if (options.broken == BREAK_FORK)
 				spoil();
-			check_all();
+			check_pages(2);
 		}
 		_exit(0);
 	}
@@ -1187,7 +1202,7 @@ void ops_begin(void)
 void ops_finish(void)
 {
 	op_join();
-	check_all();
+	check_pages(1);
 	while (mapped_pages) {
 		struct range r = area_around(nth_mapped(0));
 
