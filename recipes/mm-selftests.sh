@@ -6,7 +6,7 @@
 set -eu
 cd /src
 make -s headers
-make -k -C tools/testing/selftests TARGETS=mm CC="ccache gcc" LDFLAGS=-static EXTRA_CFLAGS=-w || true
+make -k -C tools/testing/selftests TARGETS=mm CC="ccache gcc" LDFLAGS=-static EXTRA_CFLAGS="-w -DKSFT_SKIP=4" || true # khugepaged.c of 6.12 lacks the include
 cd tools/testing/selftests/mm
 find . -maxdepth 1 -type f -perm -u+x ! -name '*.sh' ! -name '*.py' -exec cp {} /out/ \;
 strip /out/*

@@ -15,7 +15,7 @@ import argparse
 from pathlib import Path
 
 HELP = "test the patched kernel: fuzz it, check its semantics, run its selftests"
-POLICIES = ("stock", "never", "opt-in", "always")
+POLICIES = ("never", "opt-in", "always")
 KNOBS = "/sys/kernel/mm/abh"
 
 
@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=sorted(TESTS), help="which tests")
     parser.add_argument("--debug-kernel", action="store_true", help="with KASAN, lockdep and CONFIG_DEBUG_VM (slow)")
     parser.add_argument("--stock", action="store_true", help="the kernel without ABH's patches")
-    parser.add_argument("--policy", choices=POLICIES, default="always", help="fuzz: who gets ABH (default: %(default)s)")
+    parser.add_argument(
+        "--policy", choices=POLICIES, default="always", help="fuzz: who gets ABH (default: %(default)s)"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help=f"fuzz: a file of {KNOBS}")
     parser.add_argument("--ops", type=int, default=100_000, help="fuzz: operations (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="fuzz: seed (default: %(default)s)")
@@ -53,7 +55,7 @@ def _has_abh(args: argparse.Namespace) -> bool:
 
 def _knobs(args: argparse.Namespace) -> list[str]:
     """Lines of the job that set ABH up."""
-    if args.policy == "stock" or not _has_abh(args):
+    if not _has_abh(args):
         return []
     pairs = [pair.partition("=") for pair in args.set]
     return [f"set {KNOBS}/{name} {value}" for name, _, value in pairs] + [f"set {KNOBS}/enabled {args.policy}"]

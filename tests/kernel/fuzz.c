@@ -146,8 +146,8 @@ static void progress(uint64_t episode, uint64_t done, double start)
 {
 	double elapsed = now() - start;
 
-	printf("fuzz: seed %lu, before episode %lu: %lu operations, %.0f s, %.0f a second\n", wanted.seed, episode, done,
-	       elapsed, (double)done / (elapsed > 0 ? elapsed : 1));
+	printf("fuzz: seed %lu, before episode %lu: %lu operations, %.0f s, %.0f a second\n", wanted.seed, episode,
+	       done, elapsed, (double)done / (elapsed > 0 ? elapsed : 1));
 }
 
 static int fuzz(void)

@@ -39,8 +39,9 @@ static void end(const char *how)
 static void mount_all(void)
 {
 	static const char *const mounts[][2] = {
-		{ "/proc", "proc" },	   { "/sys", "sysfs" },	  { "/dev", "devtmpfs" },
-		{ "/sys/fs/cgroup", "cgroup2" }, { "/tmp", "tmpfs" }, { "/sys/kernel/debug", "debugfs" },
+		{ "/proc", "proc" },     { "/sys", "sysfs" },
+		{ "/dev", "devtmpfs" },  { "/sys/fs/cgroup", "cgroup2" },
+		{ "/tmp", "tmpfs" },     { "/sys/kernel/debug", "debugfs" },
 		{ "/dev/shm", "tmpfs" },
 	};
 

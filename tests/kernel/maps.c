@@ -25,7 +25,7 @@ static struct vma parse(const char *line)
 	vma.end = strtoul(at + 1, &at, 16);
 	memcpy(vma.protection, at + 1, 4);
 	strtoul(at + 5, &at, 16); /* offset */
-	strtoul(at, &at, 16); /* device, major number */
+	strtoul(at, &at, 16);     /* device, major number */
 	strtoul(at + 1, &at, 16);
 	vma.inode = strtoul(at, &at, 10);
 	return vma;
@@ -83,10 +83,11 @@ static void check_page_of(const struct vma *vma, size_t n)
 		if (strcmp(vma->protection, wanted))
 			fail("%#lx is %s in /proc/self/maps, expected %s", address_of(n), vma->protection, wanted);
 	} else if (!options.extended) {
-		fail("%#lx is in /proc/self/maps (%lx-%lx), and was not asked for", address_of(n), vma->start, vma->end);
+		fail("%#lx is in /proc/self/maps (%lx-%lx), and was not asked for", address_of(n), vma->start,
+		     vma->end);
 	} else if (vma->inode || vma->protection[3] != 'p' || !near_anonymous(n)) {
-		fail("%#lx is in /proc/self/maps (%lx-%lx %s), and is no extension", address_of(n), vma->start, vma->end,
-		     vma->protection);
+		fail("%#lx is in /proc/self/maps (%lx-%lx %s), and is no extension", address_of(n), vma->start,
+		     vma->end, vma->protection);
 	}
 }
 

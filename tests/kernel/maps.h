@@ -4,7 +4,7 @@
 #define MAPS_H
 
 void mark_foreign(void); /* everything that is mapped now belongs to somebody else */
-void check_maps(void); /* the kernel has mapped what the model has, with its protections, and no more than it may */
+void check_maps(void);   /* the kernel has mapped what the model has, with its protections, and no more than it may */
 void print_maps(void);
 
 #endif

@@ -41,8 +41,8 @@ static pid_t held; /* child that waits for an operation to wake it */
 static int held_pipe;
 static bool is_child;
 
-const char *const break_names[BREAKS] = { "nothing", "zero",	 "heap", "protection", "leak", "place",
-					  "fork",    "lost", "move",	   "brk" };
+const char *const break_names[BREAKS] = { "nothing", "zero", "heap", "protection", "leak",
+					  "place",   "fork", "lost", "move",       "brk" };
 
 /* Drawing */
 
@@ -432,7 +432,8 @@ static void set_brk(uintptr_t wanted)
 	got = (uintptr_t)syscall(SYS_brk, wanted);
 	say("brk(%#lx) = %#lx, from %#lx\n", wanted, got, brk_now);
 	if (got != (possible ? wanted : brk_now) || page_of(page_end(got)) != (possible ? new_end : old_end))
-		fail("brk(%#lx) gave %#lx, expected %#lx (from %#lx)", wanted, got, possible ? wanted : brk_now, brk_now);
+		fail("brk(%#lx) gave %#lx, expected %#lx (from %#lx)", wanted, got, possible ? wanted : brk_now,
+		     brk_now);
 	brk_now = got;
 	heap_end = page_of(page_end(got));
 	if (possible && new_end < old_end)
@@ -581,7 +582,8 @@ static void map_hinted(const struct request *q)
 	uintptr_t got = call_mmap(q, hint, 0);
 
 	if (hint.end && all_free(hint) && clear_of_gap(hint) && got != address_of(hint.start))
-		fail("mmap of %#lx bytes at the free hint %#lx gave %#lx", q->pages * PAGE, address_of(hint.start), got);
+		fail("mmap of %#lx bytes at the free hint %#lx gave %#lx", q->pages * PAGE, address_of(hint.start),
+		     got);
 	take(q, given(got, q->pages, "mmap with a hint"));
 }
 
@@ -707,8 +709,8 @@ static void op_mprotect(void)
 	touched(r);
 	for (size_t n = r.start; n < (filled ? r.end : hole); n++)
 		if (mapped(n))
-			page[n].flags = (uint16_t)((page[n].flags & ~(READABLE | WRITABLE)) |
-						   protection_bits(protection));
+			page[n].flags =
+				(uint16_t)((page[n].flags & ~(READABLE | WRITABLE)) | protection_bits(protection));
 	if (breaks(BREAK_PROTECTION) && mapped(r.end))
 		mprotect((void *)address_of(r.end), PAGE, protection);
 }
@@ -867,7 +869,8 @@ static void remap_larger(struct range old, size_t pages)
 		return;
 	if (status) {
 		if (room || may_move)
-			fail("mremap() of %#lx to more pages: %s, and there is room", address_of(old.start), strerror(status));
+			fail("mremap() of %#lx to more pages: %s, and there is room", address_of(old.start),
+			     strerror(status));
 		return;
 	}
 	if (got == address_of(old.start) && !room)
@@ -1126,20 +1129,11 @@ static const struct {
 	void (*run)(void);
 	unsigned weight;
 } ops[] = {
-	{ "read", op_read, 250 },
-	{ "write", op_write, 220 },
-	{ "look-around", op_look_around, 40 },
-	{ "brk", op_brk, 120 },
-	{ "mmap", op_mmap, 110 },
-	{ "munmap", op_munmap, 70 },
-	{ "mprotect", op_mprotect, 50 },
-	{ "madvise", op_madvise, 80 },
-	{ "mremap", op_mremap, 50 },
-	{ "mlock", op_mlock, 5 },
-	{ "fork", op_fork, 3 },
-	{ "hold", op_hold, 2 },
-	{ "join", op_join, 3 },
-	{ "check", op_check, 1 },
+	{ "read", op_read, 250 },        { "write", op_write, 220 },    { "look-around", op_look_around, 40 },
+	{ "brk", op_brk, 120 },          { "mmap", op_mmap, 110 },      { "munmap", op_munmap, 70 },
+	{ "mprotect", op_mprotect, 50 }, { "madvise", op_madvise, 80 }, { "mremap", op_mremap, 50 },
+	{ "mlock", op_mlock, 5 },        { "fork", op_fork, 3 },        { "hold", op_hold, 2 },
+	{ "join", op_join, 3 },          { "check", op_check, 1 },
 };
 
 #define OPS (sizeof(ops) / sizeof(ops[0]))

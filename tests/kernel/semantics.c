@@ -6,7 +6,8 @@
  *
  * A case returns (it holds), fails, or skips with a reason. Output is TAP; lines "# value" are what was measured.
  *
- * "semantics layout" prints what a program sees of its memory, for comparing two kernels; it takes no part in the cases.
+ * "semantics layout" prints what a program sees of its memory, for comparing two kernels; it takes no part in the
+ * cases.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -141,7 +142,8 @@ static long count_vmas(void)
 static bool find_vma(const void *address, uintptr_t *start, uintptr_t *end)
 {
 	for (char *line = maps(); line && *line; line = strchr(line, '\n') + 1)
-		if (sscanf(line, "%lx-%lx", start, end) == 2 && *start <= (uintptr_t)address && (uintptr_t)address < *end)
+		if (sscanf(line, "%lx-%lx", start, end) == 2 && *start <= (uintptr_t)address &&
+		    (uintptr_t)address < *end)
 			return true;
 	return false;
 }
@@ -458,7 +460,8 @@ static void rights(void)
 		if (refused && read(ends[0], &byte, 1) != 1)
 			fails("pipe: %s", strerror(errno));
 		if (refused != protected)
-			fails("page %ld is %s", (long)(behind - at) / (long)PAGE, refused ? "protected" : "not protected");
+			fails("page %ld is %s", (long)(behind - at) / (long)PAGE,
+			      refused ? "protected" : "not protected");
 	}
 }
 
@@ -599,8 +602,8 @@ static void user_faults(void)
 		copy.src = (uintptr_t)page;
 		if (pthread_create(&thread, NULL, touch, at + i))
 			fails("no thread");
-		if (read(handle, &message, sizeof(message)) != sizeof(message) || message.event != UFFD_EVENT_PAGEFAULT ||
-		    (message.arg.pagefault.address & ~(PAGE - 1)) != copy.dst)
+		if (read(handle, &message, sizeof(message)) != sizeof(message) ||
+		    message.event != UFFD_EVENT_PAGEFAULT || (message.arg.pagefault.address & ~(PAGE - 1)) != copy.dst)
 			fails("the fault at page %zu was not told", i / PAGE);
 		if (ioctl(handle, UFFDIO_COPY, &copy))
 			fails("UFFDIO_COPY: %s", strerror(errno));
@@ -688,8 +691,8 @@ static int run_cases(const char *only)
 		failed += status && status != SKIPPED << 8;
 		if (WIFSIGNALED(status))
 			printf("# signal %d\n", WTERMSIG(status));
-		printf("%sok %zu - %s: %s%s\n", status && status != SKIPPED << 8 ? "not " : "", i + 1, state, cases[i].name,
-		       status == SKIPPED << 8 ? " # SKIP" : "");
+		printf("%sok %zu - %s: %s%s\n", status && status != SKIPPED << 8 ? "not " : "", i + 1, state,
+		       cases[i].name, status == SKIPPED << 8 ? " # SKIP" : "");
 	}
 	return failed;
 }
