@@ -11,5 +11,5 @@ compile() {
 	strip "/out/$name"
 }
 compile init init.c
-compile fuzz fuzz.c model.c ops.c maps.c
+compile fuzz fuzz.c model.c draw.c access.c map.c advise.c remap.c ops.c maps.c
 compile semantics -pthread semantics.c

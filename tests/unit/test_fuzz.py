@@ -12,13 +12,14 @@ import pytest
 from abh import paths
 
 FOLDER = paths.CHECKOUT / "tests/kernel"
+PARTS = "fuzz model draw access map advise remap ops maps".split()
 PATIENCE_S = 300
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
     out = tmp_path_factory.mktemp("fuzz") / "fuzz"
-    sources = [FOLDER / f"{name}.c" for name in ("fuzz", "model", "ops", "maps")]
+    sources = [FOLDER / f"{name}.c" for name in PARTS]
     subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o", out, *sources], check=True)
     return out
 
