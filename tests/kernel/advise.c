@@ -132,6 +132,7 @@ static int advise_model(const struct advice *advice, struct range r)
 void op_madvise(void)
 {
 	const struct advice *advice = &advices[below(ADVICES)];
+	size_t lost;
 	int status, want;
 	struct range r;
 
@@ -144,8 +145,8 @@ void op_madvise(void)
 	say("madvise(%#lx, %#lx, MADV_%s) = %s\n", address_of(r.start), length_of(r) * PAGE, advice->name,
 	    strerror(status));
 	touched(r);
-	if (breaks(BREAK_LOST) && advice->costs)
-		madvise((void *)address_of(r.start), PAGE, MADV_DONTNEED);
+	if (options.broken == BREAK_LOST && advice->costs && (lost = first_with_contents(r)))
+		madvise((void *)address_of(lost), PAGE, MADV_DONTNEED);
 	want = advise_model(advice, r);
 	/* A kernel without hugepages knows no advice on them. */
 	if (advice->costs || advice->sets & (HUGEPAGE | NOHUGEPAGE) || status == want)

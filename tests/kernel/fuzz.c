@@ -101,28 +101,39 @@ static bool still_fails(const uint64_t *list, size_t length)
 	return false;
 }
 
-/* Leaves out ever smaller parts of the list as long as it fails without them. */
-static size_t shrink(uint64_t *list, size_t length)
+/* Leaves out each part of a size without which it still fails; returns what is left. */
+static size_t leave_out(uint64_t *list, size_t length, size_t part, int *runs)
 {
 	static uint64_t rest[MOST_OPS];
+
+	for (size_t at = 0; at < length && *runs < SHRINK_RUNS; ++*runs) {
+		size_t end = at + part < length ? at + part : length;
+
+		memcpy(rest, list, at * sizeof(*list));
+		memcpy(rest + at, list + end, (length - end) * sizeof(*list));
+		if (still_fails(rest, length - (end - at))) {
+			length -= end - at;
+			memcpy(list, rest, length * sizeof(*list));
+		} else {
+			at = end;
+		}
+	}
+	return length;
+}
+
+/* Ever smaller parts, and again as long as that helps: what an operation draws depends on those before it. */
+static size_t shrink(uint64_t *list, size_t length)
+{
+	size_t before;
 	int runs = 0;
 
 	if (shared->failed_at < length)
 		length = shared->failed_at + 1;
-	for (size_t part = (length + 1) / 2; part && runs < SHRINK_RUNS; part /= 2) {
-		for (size_t at = 0; at < length && runs < SHRINK_RUNS; runs++) {
-			size_t end = at + part < length ? at + part : length;
-
-			memcpy(rest, list, at * sizeof(*list));
-			memcpy(rest + at, list + end, (length - end) * sizeof(*list));
-			if (still_fails(rest, length - (end - at))) {
-				length -= end - at;
-				memcpy(list, rest, length * sizeof(*list));
-			} else {
-				at = end;
-			}
-		}
-	}
+	do {
+		before = length;
+		for (size_t part = (length + 1) / 2; part; part /= 2)
+			length = leave_out(list, length, part, &runs);
+	} while (length < before && runs < SHRINK_RUNS);
 	printf("shrunk in %d runs to %zu operations; --replay takes these lines:\n", runs, length);
 	return length;
 }
