@@ -28,7 +28,7 @@ KERNEL_SERIES = "kernel-patches/6.12"
 TOPIC = "abh/"
 SWAP_MIB = 512
 PAGE = 4096
-# One processor of the study's model; panic_on_warn: a complaint ends the run, with its trace as the last lines.
+# panic_on_warn: a complaint ends the run, with its trace as the last lines.
 CMDLINE = "console=ttyS0 loglevel=4 quiet nokaslr random.trust_cpu=off panic_on_warn=1 panic=-1 rdinit=/init"
 SPLAT = re.compile(r"\b(BUG:|WARNING:|KASAN:|Oops:|INFO: (possible|inconsistent|suspicious|task)|Kernel panic)")
 TAIL_LINES = 60
@@ -102,17 +102,18 @@ class Said:
             self.problem = ends[0] if ends else "the machine went off before its job was done"
 
 
-def _words(memory_mib: int, cmdline: str) -> list[str]:
+def _words(memory_mib: int, processors: int, cmdline: str) -> list[str]:
     words = ["/in/qemu/qemu-system-x86_64", "-L", "/usr/share/seabios", "-L", "/usr/share/qemu"]
     words += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc"]
-    words += ["-cpu", "qemu64,+pdpe1gb", "-m", f"{memory_mib}M", "-serial", "stdio"]
+    words += ["-cpu", "qemu64,+pdpe1gb", "-m", f"{memory_mib}M", "-smp", str(processors)]
+    words += ["-serial", "stdio"]
     words += ["-drive", "file=/run/swap,format=raw,if=virtio,cache=unsafe"]
     words += ["-kernel", "/in/linux/vmlinuz", "-initrd", "/run/initramfs", "-append", f"{CMDLINE} {cmdline}".strip()]
     return words
 
 
 @contextlib.contextmanager
-def _process(linux: Path, initramfs: bytes, memory_mib: int, cmdline: str) -> Iterator[subprocess.Popen[str]]:
+def _process(linux: Path, initramfs: bytes, words: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
     with tempfile.TemporaryDirectory(prefix="abh-") as scratch:
         folder = Path(scratch)
         (folder / "initramfs").write_bytes(initramfs)
@@ -122,7 +123,7 @@ def _process(linux: Path, initramfs: bytes, memory_mib: int, cmdline: str) -> It
         read_only = {"/in/qemu": build.path_of("qemu"), "/in/linux": linux}
         enter = root.enter(root.path_of("build"), read_only=read_only, writable={"/run": folder}, scratch="/in")
         process = subprocess.Popen(
-            [*enter, *_words(memory_mib, cmdline)],
+            [*enter, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -145,8 +146,8 @@ def run(
     limit_s: float,
     files: Mapping[str, bytes] | None = None,
     memory_mib: int = 1024,
+    processors: int = 1,
     cmdline: str = "",
-    more_initramfs: bytes = b"",
     tell: Callable[[str], None] = lambda line: None,
 ) -> Said:
     """Boots a kernel, has it do a job, and returns what it said; `tell` gets each line as it comes."""
@@ -154,7 +155,7 @@ def run(
     held = {path.name: path.read_bytes() for path in programs.iterdir() if path.name != "build.log"}
     held |= {"job": "".join(f"{line}\n" for line in job).encode(), **(files or {})}
     said, expired = Said(), threading.Event()
-    with _process(linux, more_initramfs + cpio(held), memory_mib, cmdline) as process:
+    with _process(linux, cpio(held), _words(memory_mib, processors, cmdline)) as process:
 
         def expire() -> None:
             expired.set()

@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="fuzz: seed (default: %(default)s)")
     parser.add_argument("--episode", type=int, default=0, help="fuzz: begin with this episode")
     parser.add_argument("--aslr", action="store_true", help="fuzz: random addresses")
+    parser.add_argument("--noise", action="store_true", help="fuzz: a second thread reads meanwhile, on two processors")
     parser.add_argument("--replay", type=Path, help="fuzz: run the operations of this file, as a failure printed them")
     parser.add_argument("--minutes", type=float, help="how long it may take (default: by what it does)")
 
@@ -65,7 +66,7 @@ def _fuzz(args: argparse.Namespace) -> bool:
     from abh.bench import testbed
 
     words = ["/fuzz", "--seed", str(args.seed), "--ops", str(args.ops), "--episode", str(args.episode)]
-    words += ["--aslr"] if args.aslr else []
+    words += [f"--{name}" for name in ("aslr", "noise") if getattr(args, name)]
     files = {}
     if args.replay:
         files["replay"] = args.replay.read_bytes()
@@ -75,7 +76,9 @@ def _fuzz(args: argparse.Namespace) -> bool:
         words += ["--extended"]
     # Slowest seen: 300 operations a second in the debug kernel. Shrinking a failure takes some minutes more.
     limit_s = 60 * args.minutes if args.minutes else 900 + args.ops / 100
-    said = testbed.run(_kernel(args), [*knobs, f"run {' '.join(words)}"], limit_s=limit_s, files=files, tell=_tell)
+    job = [*knobs, f"run {' '.join(words)}"]
+    processors = 2 if args.noise else 1
+    said = testbed.run(_kernel(args), job, limit_s=limit_s, files=files, processors=processors, tell=_tell)
     return _verdict(said)
 
 

@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: MIT
 /* Reading and writing pages, and what must be found there. */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <time.h>
 
 #include "maps.h"
 #include "model.h"
 #include "ops.h"
 #include "parts.h"
 
-static sigjmp_buf faulted;
+static sigjmp_buf faulted, noise_faulted;
 static volatile sig_atomic_t guarded;
+static char noise_stack[1 << 16] __attribute__((aligned(16)));
 
 void on_fault(int number, siginfo_t *info, void *context)
 {
+	const char *stack = (const char *)&number;
+
 	(void)context;
+	if (stack >= noise_stack && stack < noise_stack + sizeof(noise_stack))
+		siglongjmp(noise_faulted, number);
 	if (!guarded)
 		fail("signal %d of the test itself, at %p", number, info->si_addr);
 	siglongjmp(faulted, number);
@@ -41,6 +48,34 @@ int store(uintptr_t address, uint64_t value)
 		*(volatile uint64_t *)address = value;
 	guarded = 0;
 	return number;
+}
+
+/*
+ * A second thread that reads anywhere, so that faults and calls meet. It shares the first one's thread-local storage,
+ * as making its own would allocate memory: so it calls nothing that fails.
+ */
+static int noise(void *unused)
+{
+	static const struct timespec pause = { .tv_nsec = 20000 };
+	static volatile uint64_t state, turn;
+
+	(void)unused;
+	for (;;) {
+		state = mix(state, turn++);
+		if (!sigsetjmp(noise_faulted, 0))
+			*(volatile uint64_t *)(address_of(state % PAGES) & ~7ul);
+		if (turn % 8 == 0)
+			nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
+void start_noise(void)
+{
+	int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+
+	if (clone(noise, noise_stack + sizeof(noise_stack), flags, NULL) < 0)
+		fail("no thread");
 }
 
 /* The signal that the model expects of an access. */

@@ -19,6 +19,9 @@
  * With --extended, what was not asked for may be mapped as well, if it is private, anonymous, within a hugepage of
  * private memory, and holds nothing that is not the program's own. Without it, it must fault: the stock kernel's rule.
  *
+ * With --noise, a second thread reads all the while, anywhere: what faults and calls do to each other is then tried
+ * too.
+ *
  * --break NAME makes faults in the harness, like those of a wrong kernel: the fuzzer must then fail.
  */
 #define _GNU_SOURCE
@@ -211,8 +214,8 @@ static int replay(void)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: fuzz [--seed N] [--ops N] [--seconds N] [--episode N] [--length N] [--extended] [--aslr]\n"
-		"            [--no-shrink] [--break NAME] [--replay FILE]\nNAME is one of:");
+		"usage: fuzz [--seed N] [--ops N] [--seconds N] [--episode N] [--length N] [--extended] [--noise]\n"
+		"            [--aslr] [--no-shrink] [--break NAME] [--replay FILE]\nNAME is one of:");
 	for (int i = 0; i < BREAKS; i++)
 		fprintf(stderr, " %s", break_names[i]);
 	fprintf(stderr, "\n");
@@ -223,6 +226,8 @@ static bool take_flag(const char *word)
 {
 	if (!strcmp(word, "--extended"))
 		return options.extended = true;
+	if (!strcmp(word, "--noise"))
+		return options.noise = true;
 	if (!strcmp(word, "--aslr"))
 		return wanted.aslr = true;
 	if (!strcmp(word, "--no-shrink"))

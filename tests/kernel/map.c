@@ -162,6 +162,8 @@ static struct request pick_request(void)
 		q.bits |= NORESERVE;
 		break;
 	case 6:
+		if (options.noise)
+			break; /* a read below would make it grow */
 		q.flags |= MAP_GROWSDOWN;
 		q.bits |= GROWS;
 		q.pages = 1 + below(32);

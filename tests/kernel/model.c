@@ -166,8 +166,8 @@ static void set(size_t n, struct page new)
 		object_refs[new.object]++;
 	mapped_pages += (size_t)(after - before);
 	mapped_in[n / BLOCK] += (uint16_t)(after - before);
-	anonymous_in[n / BLOCK] -= before && !(p->flags & SHARED);
-	anonymous_in[n / BLOCK] += after && !(new.flags & SHARED);
+	anonymous_in[n / BLOCK] -= before && !(p->flags & (SHARED | PRIVATE_FILE));
+	anonymous_in[n / BLOCK] += after && !(new.flags & (SHARED | PRIVATE_FILE));
 	*p = new;
 }
 

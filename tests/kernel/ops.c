@@ -257,6 +257,8 @@ void ops_begin(void)
 		if (memfd[i] < 0 || ftruncate(memfd[i], MEMFD_PAGES * PAGE))
 			fail("memfd: %s", strerror(errno));
 	}
+	if (options.noise)
+		start_noise();
 }
 
 void ops_finish(void)

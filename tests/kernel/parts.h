@@ -35,6 +35,7 @@ struct range given(uintptr_t address, size_t length, const char *call);
 
 /* access.c */
 extern const size_t stamped[3];
+void start_noise(void);
 void on_fault(int number, siginfo_t *info, void *context);
 int store(uintptr_t address, uint64_t value);
 int expected(const struct page *p, bool write);
