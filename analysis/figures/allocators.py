@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh import paths
 from abh.commands import allocators
 from abh.report import figures
 from abh.report.study import Study
@@ -25,17 +24,20 @@ CAPTION = (
     "the whole system's."
 )
 KINDS = ("counted", "measured")  # in columns of their own, never on one axis
-SOURCE = paths.MEASURED / allocators.RESULT
+
+
+def _lines(study: Study) -> list[allocators.Line]:
+    return allocators.read(study.folder / allocators.RESULT) if study.folder else []
 
 
 def table(study: Study) -> list[dict[str, object]]:
     """The CSV."""
-    return [dataclasses.asdict(line) for line in allocators.read(SOURCE)]
+    return [dataclasses.asdict(line) for line in _lines(study)]
 
 
 def render(study: Study) -> Markup:
     """The HTML."""
-    lines = allocators.read(SOURCE)
+    lines = _lines(study)
     if not lines:
         return Markup("<p>Not measured here: <code>make allocators</code> does it.</p>")
     columns = ("", "malloc", *allocators.COLUMNS)
