@@ -41,15 +41,18 @@ def render(study: Study) -> Markup:
     if not lines:
         return Markup("<p>Not measured here: <code>make allocators</code> does it.</p>")
     columns = ("", "malloc", *allocators.COLUMNS)
-    head = Markup("").join(Markup("<th scope='col'>{}</th>").format(name) for name in columns)
+    head = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in columns)
     body = Markup("")
     for workload, group in itertools.groupby(lines, key=lambda line: line.workload):
         for place, line in enumerate(group):
-            cells = Markup("").join(Markup("<td>{}</td>").format(cell) for cell in allocators.cells(line))
+            cells = Markup("").join(Markup('<td class="num">{}</td>').format(cell) for cell in allocators.cells(line))
             body += Markup("<tr><th scope='row'>{}</th><td>{}</td>{}</tr>\n").format(
                 workload if place == 0 else "", line.allocator, cells
             )
-    whole = Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, body)
+    whole = Markup(
+        '<div class="wide" tabindex="0" role="region" aria-label="{}"><table><thead><tr>{}</tr></thead>\n'
+        "<tbody>{}</tbody></table></div>"
+    ).format(TITLE, head, body)
     return Markup("<p>{}</p>\n{}").format(allocators.title(lines), whole)
 
 
