@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The MMU model, live in the emulated machine: a TCG plugin for qemu-system-x86_64 with one vCPU.
+//!
+//!     -plugin libmmu_plugin.so,out=FILE,cpu=i7-3770,stack=native|hvm|pv[,check=on]
+//!
+//! Counts between the region marks of agent/region.h, and appends to FILE one line of JSON at each region's end:
+//! `{"region": 1, "cpu": …, "check": {…}, "counters": {…}}`. The model sleeps outside the region, so a region begins
+//! with empty TLBs. With check=on it never sleeps, and every machine address it finds is compared with the one that
+//! the emulator used.
+//!
+//! What is seen: every load and store of every instruction, by the address of its first byte. What is not: instruction
+//! fetches, and what a processor does by itself, such as pushing an interrupt's frame or saving a guest's state.
+
+mod follow;
+mod qemu;
+
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs::OpenOptions;
+use std::io::Write as _;
+
+use mmu_model::address::Virtual;
+use mmu_model::context::Kind;
+use mmu_model::cpu::Cpu;
+use mmu_model::mmu::Mmu;
+use serde_json::json;
+
+use crate::follow::{Follower, Physical, Stack, Wrote};
+use crate::qemu::{Id, Info, Insn, MemInfo, Tb, Vcpu};
+
+/// The interface's version, as QEMU looks it up.
+#[unsafe(no_mangle)]
+pub static qemu_plugin_version: c_int = qemu::VERSION;
+
+const REGION_BEGIN: u32 = 0x6162_6801; // agent/region.h
+const REGION_END: u32 = 0x6162_6802;
+
+/// Bits of a callback's user data.
+const UPPER_HALF: usize = 1;
+
+#[derive(Default)]
+struct Check {
+    on: bool,
+    accesses: u64,
+    mismatches: u64,
+    faults: u64,
+}
+
+struct Plugin {
+    cpu: Cpu,
+    out: String,
+    mmu: Mmu,
+    follower: Follower,
+    vcpu: Option<Vcpu>,
+    open: bool,
+    regions: u64,
+    entries_before: u64,
+    not_followed: u64,
+    check: Check,
+}
+
+/// QEMU's callbacks carry no pointer of ours that all of them could use.
+struct Global(UnsafeCell<Option<Plugin>>);
+
+// SAFETY: there is one vCPU, which is refused otherwise, and QEMU calls from its thread only.
+unsafe impl Sync for Global {}
+
+static PLUGIN: Global = Global(UnsafeCell::new(None));
+
+/// # Safety
+/// In a callback only: these do not nest.
+unsafe fn plugin() -> &'static mut Plugin {
+    // SAFETY: set when the plugin was installed, before any callback.
+    unsafe { (*PLUGIN.0.get()).as_mut().unwrap_unchecked() }
+}
+
+impl Plugin {
+    fn awake(&self) -> bool {
+        self.open || self.check.on
+    }
+
+    /// One access, and the machine address that the model finds.
+    #[inline]
+    fn access(&mut self, address: u64, kind: Kind, mmu_index: u32, upper: bool) -> Option<Result<u64, String>> {
+        let vcpu = self.vcpu.as_mut()?;
+        if !self.follower.at(vcpu, &mut self.mmu, mmu_index, upper) {
+            self.not_followed += 1;
+            return None;
+        }
+        let found = self.mmu.access(&mut Physical(vcpu), Virtual::new(address), kind);
+        Some(found.map(|machine| machine.raw()).map_err(|stop| format!("{stop:?}")))
+    }
+
+    fn compare(&mut self, address: u64, truth: u64, found: Option<Result<u64, String>>) {
+        let Some(found) = found else { return };
+        self.check.accesses += 1;
+        self.check.faults += u64::from(found.is_err());
+        if found.as_ref() != Ok(&truth) {
+            self.check.mismatches += 1;
+            if self.check.mismatches <= 10 {
+                let context = self.mmu.context();
+                eprintln!("mmu plugin: {address:#x}: the emulator uses {truth:#x}, the model {found:x?}; {context:x?}");
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        self.regions += 1;
+        self.open = true;
+        if !self.check.on {
+            self.mmu = Mmu::new(&self.cpu);
+            self.follower.restart();
+        }
+        self.entries_before = self.follower.entries;
+        self.mmu.set_region(true);
+    }
+
+    fn end(&mut self) {
+        if !self.open {
+            return;
+        }
+        self.open = self.check.on;
+        self.mmu.set_region(false);
+        self.mmu.tally(0, self.follower.entries - self.entries_before);
+        let check = &self.check;
+        let line = json!({
+            "region": self.regions,
+            "cpu": self.cpu.name,
+            "not_followed": self.not_followed,
+            "check": if check.on {
+                json!({"accesses": check.accesses, "mismatches": check.mismatches, "faults": check.faults})
+            } else {
+                json!(null)
+            },
+            "counters": self.mmu.counters().to_json(),
+        });
+        let file = OpenOptions::new().append(true).create(true).open(&self.out);
+        if let Err(error) = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())) {
+            eprintln!("mmu plugin: {}: {error}; the counts of region {} are lost", self.out, self.regions);
+        }
+    }
+}
+
+unsafe extern "C" fn on_vcpu(_: Id, index: c_uint) {
+    // SAFETY: QEMU's callback for this vCPU.
+    unsafe {
+        if index > 0 {
+            eprintln!("mmu plugin: it models one processor, and this machine has another; add -smp 1");
+            std::process::exit(1);
+        }
+        match Vcpu::current(&follow::NAMES) {
+            Ok(vcpu) => plugin().vcpu = Some(vcpu),
+            Err(name) => {
+                eprintln!("mmu plugin: this processor shows no register {name}; use one with SVM, and a patched QEMU");
+                std::process::exit(1);
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn on_flush(_: Id, _: c_uint, _: u32, address: u64, len: u64) {
+    // SAFETY: QEMU's callback.
+    let plugin = unsafe { plugin() };
+    match &mut plugin.vcpu {
+        Some(vcpu) if len != qemu::ALL_ADDRESSES && (plugin.open || plugin.check.on) => {
+            plugin.follower.flushed_page(vcpu, &mut plugin.mmu, address);
+        }
+        _ => plugin.follower.flushed(),
+    }
+}
+
+unsafe extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
+    // SAFETY: QEMU's callback, for this access.
+    unsafe {
+        let plugin = plugin();
+        if !plugin.awake() {
+            return;
+        }
+        let kind = if qemu::qemu_plugin_mem_is_store(info) { Kind::Store } else { Kind::Load };
+        let index = qemu::qemu_plugin_mem_mmu_index(info);
+        let found = plugin.access(address, kind, index, data.addr() & UPPER_HALF != 0);
+        if plugin.check.on {
+            let hwaddr = qemu::qemu_plugin_get_hwaddr(info, address);
+            if !hwaddr.is_null() {
+                plugin.compare(address, qemu::qemu_plugin_hwaddr_phys_addr(hwaddr), found);
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn on_cr3(_: c_uint, _: *mut c_void) {
+    // SAFETY: QEMU's callback.
+    unsafe { plugin() }.follower.writes(Wrote::Cr3);
+}
+
+unsafe extern "C" fn on_control(_: c_uint, _: *mut c_void) {
+    // SAFETY: QEMU's callback.
+    unsafe { plugin() }.follower.writes(Wrote::Control);
+}
+
+unsafe extern "C" fn on_invlpga(_: c_uint, _: *mut c_void) {
+    // SAFETY: QEMU's callback, registered as one that reads registers.
+    let plugin = unsafe { plugin() };
+    if let Some(vcpu) = &mut plugin.vcpu {
+        plugin.follower.begins_invlpga(vcpu);
+    }
+}
+
+unsafe extern "C" fn on_begin(_: c_uint, _: *mut c_void) {
+    // SAFETY: QEMU's callback.
+    unsafe { plugin() }.begin();
+}
+
+unsafe extern "C" fn on_end(_: c_uint, _: *mut c_void) {
+    // SAFETY: QEMU's callback.
+    unsafe { plugin() }.end();
+}
+
+/// What an instruction is to the plugin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Watched {
+    Begin,
+    End,
+    Cr3,
+    Control,
+    Invlpga,
+    Nothing,
+}
+
+fn watched(code: &[u8]) -> Watched {
+    // NOP with a 32-bit displacement: the marks.
+    if let [0x0f, 0x1f, 0x80, mark @ ..] = code {
+        return match <[u8; 4]>::try_from(mark).map(u32::from_le_bytes) {
+            Ok(REGION_BEGIN) => Watched::Begin,
+            Ok(REGION_END) => Watched::End,
+            _ => Watched::Nothing,
+        };
+    }
+    let code = if let [0x40..=0x4f, rest @ ..] = code { rest } else { code };
+    match code {
+        [0x0f, 0x01, 0xdf] => Watched::Invlpga,
+        [0x0f, 0x22, modrm, ..] => match modrm >> 3 & 7 {
+            0 | 4 => Watched::Control,
+            3 => Watched::Cr3,
+            _ => Watched::Nothing,
+        },
+        _ => Watched::Nothing,
+    }
+}
+
+unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
+    // SAFETY: QEMU's callback; the block and its instructions are valid while it runs.
+    unsafe {
+        let upper = usize::from(qemu::qemu_plugin_tb_vaddr(tb) >> 63 == 1);
+        let data = std::ptr::without_provenance_mut(upper * UPPER_HALF);
+        for index in 0..qemu::qemu_plugin_tb_n_insns(tb) {
+            let insn = qemu::qemu_plugin_tb_get_insn(tb, index);
+            let mut code = [0u8; 15];
+            let size = qemu::qemu_plugin_insn_data(insn, code.as_mut_ptr().cast(), code.len());
+            let run = |callback, flags| {
+                qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, flags, std::ptr::null_mut());
+            };
+            match watched(&code[..size]) {
+                Watched::Begin => run(on_begin, qemu::NO_REGS),
+                Watched::End => run(on_end, qemu::NO_REGS),
+                Watched::Cr3 => run(on_cr3, qemu::NO_REGS),
+                Watched::Control => run(on_control, qemu::NO_REGS),
+                Watched::Invlpga => run(on_invlpga, qemu::READS_REGS),
+                Watched::Nothing => {}
+            }
+            watch_memory(insn, data);
+        }
+    }
+}
+
+unsafe fn watch_memory(insn: *mut Insn, data: *mut c_void) {
+    // SAFETY: the caller has the instruction from QEMU.
+    unsafe { qemu::qemu_plugin_register_vcpu_mem_cb(insn, on_memory, qemu::NO_REGS, qemu::MEM_RW, data) };
+}
+
+fn configure(words: &[String]) -> Result<Plugin, String> {
+    let (mut out, mut cpu, mut stack, mut check) = (None, None, None, false);
+    for word in words {
+        let (key, value) = word.split_once('=').ok_or_else(|| format!("{word:?} is no key=value"))?;
+        match (key, value) {
+            ("out", path) => out = Some(path.to_owned()),
+            ("cpu", name) => {
+                let known = || mmu_model::cpu::BUILT_IN.map(|(name, _)| name).join(", ");
+                let found = Cpu::built_in(name).ok_or_else(|| format!("cpu={name}: known are {}", known()))?;
+                cpu = Some(found.map_err(|error| error.to_string())?);
+            }
+            ("stack", "native") => stack = Some(Stack::Native),
+            ("stack", "hvm") => stack = Some(Stack::Hvm),
+            ("stack", "pv") => stack = Some(Stack::Pv),
+            ("check", "on" | "off") => check = value == "on",
+            _ => return Err(format!("{word:?} is not known")),
+        }
+    }
+    let cpu = cpu.ok_or("no processor; add cpu=NAME")?;
+    Ok(Plugin {
+        mmu: Mmu::new(&cpu),
+        cpu,
+        out: out.ok_or("no output file; add out=PATH")?,
+        follower: Follower::new(stack.ok_or("no stack; add stack=native, hvm or pv")?),
+        vcpu: None,
+        open: false,
+        regions: 0,
+        entries_before: 0,
+        not_followed: 0,
+        check: Check { on: check, ..Check::default() },
+    })
+}
+
+/// QEMU calls it once, when it has loaded the plugin.
+///
+/// # Safety
+/// QEMU passes what it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(id: Id, info: *const Info, argc: c_int, argv: *const *const c_char) -> c_int {
+    // SAFETY: argv has argc strings; callbacks come after this function has returned.
+    unsafe {
+        if !(*info).system_emulation {
+            eprintln!("mmu plugin: it wants a whole machine; run qemu-system-x86_64");
+            return 1;
+        }
+        let words: Vec<String> = (0..usize::try_from(argc).unwrap_or(0))
+            .map(|i| CStr::from_ptr(*argv.add(i)).to_string_lossy().into_owned())
+            .collect();
+        match configure(&words) {
+            Ok(plugin) => *PLUGIN.0.get() = Some(plugin),
+            Err(problem) => {
+                eprintln!("mmu plugin: {problem}");
+                return 1;
+            }
+        }
+        qemu::qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
+        qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+        qemu::qemu_plugin_register_vcpu_tlb_flush_cb(id, on_flush);
+    }
+    0
+}
