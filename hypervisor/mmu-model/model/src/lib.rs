@@ -13,6 +13,7 @@ pub mod cpu;
 pub mod invalidate;
 pub mod memory;
 pub mod mmu;
+pub mod synthetic;
 pub mod tlb;
 pub mod walk;
 pub mod x86;

@@ -244,3 +244,33 @@ pub enum Reason {
     /// The access is not allowed.
     Denied = 3,
 }
+
+/// No hardware at all: every reference goes to memory, nothing is remembered or counted.
+#[derive(Debug)]
+pub struct Plain<'a, M>(pub &'a mut M);
+
+impl<M: crate::memory::Memory> Steps for Plain<'_, M> {
+    type Error = M::Error;
+
+    fn read(&mut self, _place: Place, at: Machine) -> Result<u64, M::Error> {
+        self.0.read(at)
+    }
+
+    fn set_bits(&mut self, at: Machine, bits: u64) -> Result<(), M::Error> {
+        self.0.set_bits(at, bits)
+    }
+
+    fn spend(&mut self, _cycles: u64) {}
+
+    fn recall(&mut self, _dimension: Dimension, _address: u64, _top: u8) -> Option<(u8, Partial)> {
+        None
+    }
+
+    fn keep(&mut self, _place: Place, _address: u64, _partial: Partial) {}
+
+    fn recall_nested(&mut self, _address: u64) -> Option<HostLeaf> {
+        None
+    }
+
+    fn keep_nested(&mut self, _address: u64, _leaf: HostLeaf) {}
+}
