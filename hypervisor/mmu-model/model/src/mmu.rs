@@ -158,6 +158,18 @@ impl Mmu {
         self.choose_bank();
     }
 
+    /// The process that the region belongs to, if one is known.
+    pub fn region_space(&self) -> Option<u64> {
+        self.space
+    }
+
+    /// A region begins or ends on another virtual processor, for the process named there.
+    pub fn join_region(&mut self, on: bool, space: Option<u64>) {
+        self.space = if on { space } else { self.space };
+        self.in_region = on;
+        self.choose_bank();
+    }
+
     fn choose_bank(&mut self) {
         let other = self.space.is_some_and(|space| space != self.context.space);
         self.bank = match self.context.layer {
