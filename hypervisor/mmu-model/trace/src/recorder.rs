@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+//! Records what happens, with the page-table words that any replay can need.
+//!
+//! The rule that makes a trace enough: at every access, the image that the trace has built equals memory in every word
+//! on the path of that access, whatever the recording machine's own TLB held. So for each (context, page, kind) the
+//! path is walked once and new words are logged; it is walked again after any change. Changes are seen because page
+//! tables are memory: a store to a page of which a word is known is compared at once, and a difference makes all
+//! paths be walked anew. What changes memory otherwise (a device, a snapshot) must be told by
+//! [`Recorder::memory_changed`]; accessed and dirty bits that the emulator sets come with the first access of a kind.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use mmu_model::address::{Machine, Virtual};
+use mmu_model::context::{Context, Kind};
+use mmu_model::invalidate::Event;
+use mmu_model::memory::Memory;
+use mmu_model::walk::{Access, Plain, Stop, Walker};
+
+use crate::error::TraceError;
+use crate::format::{BLOCK, Encoder, MAGIC, MARK_BLOCK, MARK_END, VERSION};
+use crate::image::Image;
+
+/// Paths known to be told; more would be walked again a little less often.
+const FILTER: usize = 1 << 16;
+
+/// A path that has been told: page, and packed generation, context and kind.
+type Told = (u64, u64);
+
+/// Writes a trace.
+pub struct Recorder<W: Write> {
+    out: W,
+    encoder: Encoder,
+    records: u64,
+    accesses: u64,
+    image: Image,
+    contexts: HashMap<Context, u32>,
+    current: Option<(Context, u32)>,
+    processors: HashMap<u32, Option<(Context, u32)>>,
+    processor: u32,
+    told: Vec<Told>,
+    generation: u32,
+    compression: i32,
+}
+
+/// Memory whose words are logged as they are read. A live model reads through it, so that it finds in memory what its
+/// replay finds in the trace.
+#[derive(Debug)]
+pub struct Logged<'a, M> {
+    memory: &'a mut M,
+    image: &'a mut Image,
+    encoder: &'a mut Encoder,
+    records: &'a mut u64,
+    changed: bool,
+}
+
+impl<M: Memory> Memory for Logged<'_, M> {
+    type Error = M::Error;
+
+    fn read(&mut self, at: Machine) -> Result<u64, M::Error> {
+        let value = self.memory.read(at)?;
+        self.learn(at, value);
+        Ok(value)
+    }
+}
+
+impl<M> Logged<'_, M> {
+    fn learn(&mut self, at: Machine, value: u64) {
+        if self.image.get(at) != Some(value) {
+            self.image.set(at, value);
+            self.encoder.word(at, value);
+            *self.records += 1;
+            self.changed = true;
+        }
+    }
+}
+
+impl<W: Write> Recorder<W> {
+    /// Begin a trace. Compression is zstd's level, 1 being fast enough to record while a machine runs.
+    pub fn new(mut out: W, compression: i32) -> Result<Self, TraceError> {
+        out.write_all(&MAGIC)?;
+        out.write_all(&VERSION.to_le_bytes())?;
+        Ok(Self {
+            out,
+            encoder: Encoder::default(),
+            records: 0,
+            accesses: 0,
+            image: Image::default(),
+            contexts: HashMap::new(),
+            current: None,
+            processors: HashMap::new(),
+            processor: 0,
+            told: vec![(u64::MAX, 0); FILTER],
+            generation: 1,
+            compression,
+        })
+    }
+
+    /// Memory as a live model must read it: before [`Recorder::access`] tells of the access that it reads for.
+    pub fn logged<'a, M>(&'a mut self, memory: &'a mut M) -> Logged<'a, M> {
+        let Self { image, encoder, records, .. } = self;
+        Logged { memory, image, encoder, records, changed: false }
+    }
+
+    /// What follows happens on this virtual processor; 0 to begin with.
+    pub fn set_processor(&mut self, number: u32) -> Result<(), TraceError> {
+        if number == self.processor {
+            return Ok(());
+        }
+        self.processors.insert(self.processor, self.current.take());
+        self.processor = number;
+        self.current = self.processors.remove(&number).flatten();
+        self.encoder.processor(number);
+        self.written()
+    }
+
+    /// This context runs now.
+    pub fn set_context(&mut self, context: &Context) -> Result<(), TraceError> {
+        let next = self.contexts.len() as u32;
+        if let Some(&number) = self.contexts.get(context) {
+            self.encoder.context(number);
+            self.current = Some((*context, number));
+        } else {
+            self.contexts.insert(*context, next);
+            self.encoder.new_context(context);
+            self.current = Some((*context, next));
+        }
+        self.written()
+    }
+
+    /// An access that has happened, and where, if that is known: without it, a store is taken to have changed any
+    /// table. An access must not cross a page; a context must have been set.
+    pub fn access<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        address: Virtual,
+        kind: Kind,
+        machine: Option<Machine>,
+    ) -> Result<(), RecordError<M::Error>> {
+        if kind == Kind::Store {
+            match machine {
+                Some(machine) if !self.image.has_page(machine) => {}
+                Some(machine) => self.stored(memory, machine).map_err(RecordError::Memory)?,
+                None => self.memory_changed(),
+            }
+        }
+        let Some((context, number)) = self.current else { return Err(RecordError::NoContext) };
+        let page = address.raw() >> 12;
+        let what = u64::from(self.generation) << 32 | u64::from(number) << 2 | kind as u64;
+        let slot = (page ^ page >> 16 ^ u64::from(number) << 7 ^ (kind as u64) << 14) as usize % FILTER;
+        if self.told[slot] != (page, what) {
+            let access = Access { kind, user: context.user, control: context.control };
+            let mut logged = self.logged(memory);
+            let outcome = context.tables.walk(address, access, &mut Plain(&mut logged));
+            match outcome {
+                Ok(_) => self.told[slot] = (page, what),
+                Err(Stop::Memory(error)) => return Err(RecordError::Memory(error)),
+                Err(_) => {}
+            }
+        }
+        self.encoder.access(address, kind);
+        self.accesses += 1;
+        self.written().map_err(RecordError::Trace)
+    }
+
+    /// Something was stored to a page of which words are known: compare those that the store can have reached.
+    fn stored<M: Memory>(&mut self, memory: &mut M, machine: Machine) -> Result<(), M::Error> {
+        let first = machine.raw() & !7;
+        // The largest store has 64 bytes, and need not be aligned.
+        let last = (first + 64).min(first | 0xff8);
+        let mut changed = false;
+        for at in (first..=last).step_by(8).map(Machine::new) {
+            if self.image.get(at).is_some() {
+                let mut logged = self.logged(memory);
+                logged.read(at)?;
+                changed |= logged.changed;
+            }
+        }
+        if changed {
+            self.memory_changed();
+        }
+        Ok(())
+    }
+
+    /// Any table may have changed otherwise than by an access told of here.
+    pub fn memory_changed(&mut self) {
+        self.generation += 1;
+    }
+
+    /// An instruction invalidates.
+    pub fn invalidate(&mut self, event: Event) -> Result<(), TraceError> {
+        self.encoder.invalidate(event);
+        self.written()
+    }
+
+    /// The region begins or ends.
+    pub fn set_region(&mut self, on: bool) -> Result<(), TraceError> {
+        self.encoder.region(on);
+        self.written()
+    }
+
+    /// Instructions and VM entries counted in the region.
+    pub fn tally(&mut self, instructions: u64, exits: u64) -> Result<(), TraceError> {
+        self.encoder.tally(instructions, exits);
+        self.written()
+    }
+
+    fn written(&mut self) -> Result<(), TraceError> {
+        self.records += 1;
+        if self.encoder.bytes.len() >= BLOCK { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), TraceError> {
+        if self.encoder.bytes.is_empty() {
+            return Ok(());
+        }
+        let mut compressor = zstd::bulk::Compressor::new(self.compression)?;
+        compressor.include_checksum(true)?;
+        let packed = compressor.compress(&self.encoder.bytes)?;
+        self.out.write_all(&[MARK_BLOCK])?;
+        self.out.write_all(&(packed.len() as u32).to_le_bytes())?;
+        self.out.write_all(&(self.encoder.bytes.len() as u32).to_le_bytes())?;
+        self.out.write_all(&packed)?;
+        self.encoder.bytes.clear();
+        Ok(())
+    }
+
+    /// Write the end mark: without it a trace counts as truncated. Returns what was written to.
+    pub fn finish(mut self) -> Result<W, TraceError> {
+        self.flush()?;
+        self.out.write_all(&[MARK_END])?;
+        self.out.write_all(&self.records.to_le_bytes())?;
+        self.out.write_all(&self.accesses.to_le_bytes())?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    /// Accesses recorded so far.
+    pub fn accesses(&self) -> u64 {
+        self.accesses
+    }
+}
+
+/// Why an access could not be recorded.
+#[derive(Debug)]
+pub enum RecordError<E> {
+    /// The trace could not be written.
+    Trace(TraceError),
+    /// Memory could not be read.
+    Memory(E),
+    /// No context has been set on this virtual processor.
+    NoContext,
+}
+
+impl<E: std::fmt::Display> std::fmt::Display for RecordError<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Trace(error) => error.fmt(f),
+            Self::Memory(error) => error.fmt(f),
+            Self::NoContext => write!(f, "an access was told of before any context; call set_context first"),
+        }
+    }
+}
+
+impl<E: std::error::Error> std::error::Error for RecordError<E> {}
