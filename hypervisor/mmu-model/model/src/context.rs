@@ -102,6 +102,8 @@ pub struct Control {
     pub nxe: bool,
     /// CR4.SMEP: the supervisor does not execute user pages.
     pub smep: bool,
+    /// CR4.PGE: a global bit in a table means something.
+    pub pge: bool,
     /// CR4.SMAP: the supervisor does not touch user pages.
     pub smap: bool,
     /// MAXPHYADDR of the processor whose tables these are; address bits above it are reserved.
@@ -111,7 +113,7 @@ pub struct Control {
 impl Default for Control {
     /// As Linux and Xen set it on the bench's emulated processor.
     fn default() -> Self {
-        Self { wp: true, nxe: true, smep: false, smap: false, physical_bits: 40 }
+        Self { wp: true, nxe: true, smep: false, pge: true, smap: false, physical_bits: 40 }
     }
 }
 

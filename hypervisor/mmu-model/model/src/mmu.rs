@@ -358,7 +358,7 @@ impl Mmu {
     }
 
     fn fill(&mut self, side: usize, address: Virtual, leaf: &Leaf) {
-        let mask = if leaf.global { !tag::PCID } else { u64::MAX };
+        let mask = if leaf.global && self.context.control.pge { !tag::PCID } else { u64::MAX };
         let Leaf { machine, size, guest, rights, .. } = *leaf;
         let entry = Translation { machine, rights, size, leaf: guest };
         self.fill_level(1, side, address, mask, entry);

@@ -229,6 +229,7 @@ fn case(random: &mut Random, nested: bool) -> Case {
         wp: !random.one_in(4),
         nxe: !random.one_in(16),
         smep: random.one_in(4),
+        pge: true,
         smap: random.one_in(4),
         physical_bits: if random.one_in(64) { 36 } else { 40 },
     };

@@ -21,6 +21,7 @@ struct Bench {
     memory: Pages,
     entries: Vec<Machine>,
     root: Machine,
+    control: Control,
 }
 
 impl Bench {
@@ -33,7 +34,7 @@ impl Bench {
             .map(|((address, bits), n)| table.map(&mut memory, address, PageSize::K4, n << 32, OPEN | bits))
             .collect();
         let cpu = Cpu::built_in("zen2").unwrap().unwrap();
-        Self { mmu: Mmu::new(&cpu), memory, entries, root: Machine::new(table.root) }
+        Self { mmu: Mmu::new(&cpu), memory, entries, root: Machine::new(table.root), control: Control::default() }
     }
 
     fn enter(&mut self, asid: u16, pcid: u16) {
@@ -41,7 +42,7 @@ impl Bench {
             layer: Layer::GuestUser,
             space: 0,
             user: true,
-            control: Control::default(),
+            control: self.control,
             asid,
             pcid,
             tables: Tables::Flat { root: self.root, levels: Levels::Four },
@@ -54,7 +55,11 @@ impl Bench {
 
     /// Fill from (asid, pcid) 1.1, 1.2 and 2.1, then change what is mapped.
     fn filled() -> Self {
-        let mut bench = Self::new();
+        Self::filled_with(Control::default())
+    }
+
+    fn filled_with(control: Control) -> Self {
+        let mut bench = Self { control, ..Self::new() };
         for (asid, pcid) in [(1, 1), (1, 2), (2, 1)] {
             bench.enter(asid, pcid);
             for address in [LOCAL, OTHER, GLOBAL] {
@@ -71,7 +76,13 @@ impl Bench {
     /// Whether LOCAL, OTHER and GLOBAL are still known in an address space.
     fn known(&self, asid: u16, pcid: u16) -> [bool; 3] {
         // On a copy: looking must not fill.
-        let mut copy = Self { mmu: self.mmu.clone(), memory: self.memory.clone(), entries: vec![], root: self.root };
+        let mut copy = Self {
+            mmu: self.mmu.clone(),
+            memory: self.memory.clone(),
+            entries: vec![],
+            root: self.root,
+            control: self.control,
+        };
         copy.enter(asid, pcid);
         [LOCAL, OTHER, GLOBAL].map(|address| copy.find(address).raw() >> 32 < 9)
     }
@@ -100,6 +111,14 @@ fn nothing_is_forgotten_by_itself() {
 #[test]
 fn cr3_write_forgets_its_pcid_except_global_pages() {
     assert_eq!(Bench::after(Event::Cr3 { keep: false }), [ONLY_GLOBAL, ALL, ALL]);
+}
+
+#[test]
+fn without_pge_no_page_is_global() {
+    let mut bench = Bench::filled_with(Control { pge: false, ..Control::default() });
+    bench.enter(1, 1);
+    bench.mmu.invalidate(Event::Cr3 { keep: false });
+    assert_eq!([bench.known(1, 1), bench.known(1, 2), bench.known(1, 3)], [NONE, ALL, NONE]);
 }
 
 #[test]

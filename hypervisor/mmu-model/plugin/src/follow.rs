@@ -21,6 +21,7 @@ const RCX: usize = 6;
 
 const CR0_WP: u64 = 1 << 16;
 const CR0_PG: u64 = 1 << 31;
+const CR4_PGE: u64 = 1 << 7;
 const CR4_LA57: u64 = 1 << 12;
 const CR4_SMEP: u64 = 1 << 20;
 const EFER_LMA: u64 = 1 << 10;
@@ -256,10 +257,19 @@ impl Follower {
             wp: registers.cr0 & CR0_WP != 0,
             nxe: registers.efer & EFER_NXE != 0,
             smep: registers.cr4 & CR4_SMEP != 0,
+            pge: registers.cr4 & CR4_PGE != 0,
             ..Control::default()
         };
         // One workload runs in a guest, and the agent sleeps beside it: all user code is counted as one process.
-        let context = Context { layer: self.layer(), space: 0, user: self.user, control, asid: registers.asid, pcid: 0, tables };
+        let context = Context {
+            layer: self.layer(),
+            space: 0,
+            user: self.user,
+            control,
+            asid: registers.asid,
+            pcid: 0,
+            tables,
+        };
         mmu.set_context(&context);
     }
 }

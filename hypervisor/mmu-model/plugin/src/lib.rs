@@ -99,7 +99,9 @@ impl Plugin {
             self.check.mismatches += 1;
             if self.check.mismatches <= 10 {
                 let context = self.mmu.context();
-                eprintln!("mmu plugin: {address:#x}: the emulator uses {truth:#x}, the model {found:x?}; {context:x?}");
+                eprintln!(
+                    "mmu plugin: {address:#x}: the emulator uses {truth:#x}, the model {found:x?}; {context:x?}"
+                );
             }
         }
     }
@@ -151,7 +153,9 @@ unsafe extern "C" fn on_vcpu(_: Id, index: c_uint) {
         match Vcpu::current(&follow::NAMES) {
             Ok(vcpu) => plugin().vcpu = Some(vcpu),
             Err(name) => {
-                eprintln!("mmu plugin: this processor shows no register {name}; use one with SVM, and a patched QEMU");
+                eprintln!(
+                    "mmu plugin: this processor shows no register {name}; use one with SVM, and a patched QEMU"
+                );
                 std::process::exit(1);
             }
         }
@@ -316,7 +320,12 @@ fn configure(words: &[String]) -> Result<Plugin, String> {
 /// # Safety
 /// QEMU passes what it says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn qemu_plugin_install(id: Id, info: *const Info, argc: c_int, argv: *const *const c_char) -> c_int {
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: Id,
+    info: *const Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
     // SAFETY: argv has argc strings; callbacks come after this function has returned.
     unsafe {
         if !(*info).system_emulation {

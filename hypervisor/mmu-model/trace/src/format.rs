@@ -108,8 +108,9 @@ impl Encoder {
     /// A context met for the first time.
     pub fn new_context(&mut self, c: &Context) {
         self.start(record::NEW_CONTEXT);
-        let Control { wp, nxe, smep, smap, physical_bits } = c.control;
-        let bits = [c.user, wp, nxe, smep, smap].into_iter().rev().fold(0, |bits, bit| bits << 1 | u8::from(bit));
+        let Control { wp, nxe, smep, pge, smap, physical_bits } = c.control;
+        let bits =
+            [c.user, wp, nxe, smep, smap, pge].into_iter().rev().fold(0, |bits, bit| bits << 1 | u8::from(bit));
         self.bytes.extend([c.layer as u8, bits, physical_bits]);
         for n in [c.space, c.asid.into(), c.pcid.into()] {
             self.varint(n);
@@ -287,10 +288,10 @@ fn context(rest: &mut Bytes<'_>) -> Result<Context, &'static str> {
     let bits = rest.byte()?;
     let bit = |n: u32| bits >> n & 1 == 1;
     let physical_bits = rest.byte()?;
-    if bits >= 32 || !(32..=52).contains(&physical_bits) {
+    if bits >= 64 || !(32..=52).contains(&physical_bits) {
         return Err("a context's control bits are none");
     }
-    let control = Control { wp: bit(1), nxe: bit(2), smep: bit(3), smap: bit(4), physical_bits };
+    let control = Control { wp: bit(1), nxe: bit(2), smep: bit(3), smap: bit(4), pge: bit(5), physical_bits };
     let (space, asid, pcid) = (rest.varint()?, rest.narrow()?, rest.narrow()?);
     let tables = match rest.byte()? {
         0 => Tables::Off,
@@ -336,7 +337,7 @@ mod tests {
 
     #[test]
     fn every_record_comes_back() {
-        let control = Control { wp: true, nxe: false, smep: true, smap: false, physical_bits: 46 };
+        let control = Control { wp: true, nxe: false, smep: true, pge: true, smap: false, physical_bits: 46 };
         let base = Context {
             layer: Layer::Hypervisor,
             space: u64::MAX,
