@@ -93,63 +93,95 @@ fn machine() -> (Pages, Context) {
     (memory, context)
 }
 
-fn million_a_second(accesses: usize, start: Instant) -> f64 {
-    (accesses as f64 / start.elapsed().as_secs_f64() / 1e5).round() / 10.0
+/// Wall time, and the time this thread has really run: on a busy machine they differ.
+struct Clock {
+    start: Instant,
+    ran: Option<u64>,
 }
 
-fn live(cpu: &Cpu, memory: &mut Pages, context: &Context, accesses: &[(Virtual, Kind)], data: bool) -> f64 {
+/// Nanoseconds this thread has run, where Linux says so.
+fn ran() -> Option<u64> {
+    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
+}
+
+#[derive(Clone, Copy)]
+struct Speed {
+    wall: f64,
+    cpu: Option<f64>,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self { ran: ran(), start: Instant::now() }
+    }
+
+    /// Million accesses a second.
+    fn speed(&self, accesses: usize) -> Speed {
+        let rate = |seconds: f64| (accesses as f64 / seconds / 1e5).round() / 10.0;
+        let wall = rate(self.start.elapsed().as_secs_f64());
+        let cpu = self.ran.zip(ran()).map(|(before, now)| rate((now - before) as f64 / 1e9));
+        Speed { wall, cpu }
+    }
+}
+
+fn live(cpu: &Cpu, memory: &mut Pages, context: &Context, accesses: &[(Virtual, Kind)], data: bool) -> Speed {
     let mut mmu = Mmu::new(cpu);
     mmu.set_data_through_caches(data);
     mmu.set_context(context);
     mmu.set_region(true);
-    let start = Instant::now();
+    let clock = Clock::start();
     let mut sum = 0;
     for &(address, kind) in accesses {
         sum ^= mmu.access(memory, address, kind).expect("all is mapped").raw();
     }
     black_box(sum);
-    million_a_second(accesses.len(), start)
+    clock.speed(accesses.len())
 }
 
-fn record(memory: &mut Pages, context: &Context, accesses: &[(Virtual, Kind)]) -> Result<(Vec<u8>, f64), Failure> {
+fn record(memory: &mut Pages, context: &Context, accesses: &[(Virtual, Kind)]) -> Result<(Vec<u8>, Speed), Failure> {
     let mut recorder = Recorder::new(vec![], 1)?;
     recorder.set_context(context)?;
     recorder.set_region(true)?;
-    let start = Instant::now();
+    let clock = Clock::start();
     for &(address, kind) in accesses {
         // Data lies above all tables here.
         recorder.access(memory, address, kind, Some(Machine::new(8 << 30)))?;
     }
     let trace = recorder.finish()?;
-    Ok((trace, million_a_second(accesses.len(), start)))
+    Ok((trace, clock.speed(accesses.len())))
 }
 
 pub fn run(options: &Options) -> Result<(), Failure> {
     let (mut memory, context) = machine();
     let mut out = Map::new();
-    let mut put = |name: String, value: f64| {
-        println!("{name:<40} {value:>10.1}");
-        out.insert(name, Value::from(value));
+    let mut put = |name: String, value: Option<f64>| {
+        if let Some(value) = value {
+            println!("{name:<44} {value:>8.1}");
+            out.insert(name, Value::from(value));
+        }
     };
     for (shape, shape_name) in Shape::ALL {
         let accesses = shape.accesses(options.accesses);
         let (trace, recorded) = record(&mut memory, &context, &accesses)?;
-        put(format!("record_{shape_name}_maccesses_s"), recorded);
-        put(format!("trace_{shape_name}_bits_access"), trace.len() as f64 * 8.0 / accesses.len() as f64);
+        put(format!("trace_{shape_name}_bits_access"), Some(trace.len() as f64 * 8.0 / accesses.len() as f64));
+        let mut both = |name: String, speed: Speed| {
+            put(format!("{name}_maccesses_s"), Some(speed.wall));
+            put(format!("{name}_maccesses_cpu_s"), speed.cpu);
+        };
+        both(format!("record_{shape_name}"), recorded);
         for (name, cpu) in options.cpus.load()? {
-            put(format!("live_{name}_{shape_name}_maccesses_s"), live(&cpu, &mut memory, &context, &accesses, false));
-            let with_data = live(&cpu, &mut memory, &context, &accesses, true);
-            put(format!("live_{name}_{shape_name}_data_maccesses_s"), with_data);
-            let start = Instant::now();
+            both(format!("live_{name}_{shape_name}"), live(&cpu, &mut memory, &context, &accesses, false));
+            both(format!("live_{name}_{shape_name}_data"), live(&cpu, &mut memory, &context, &accesses, true));
+            let clock = Clock::start();
             replay(&trace[..], &cpu, false)?;
-            put(format!("replay_{name}_{shape_name}_maccesses_s"), million_a_second(accesses.len(), start));
+            both(format!("replay_{name}_{shape_name}"), clock.speed(accesses.len()));
             let threads = rayon::current_num_threads();
-            let start = Instant::now();
+            let clock = Clock::start();
             let done: Result<Vec<_>, _> =
                 (0..threads).into_par_iter().map(|_| replay(&trace[..], &cpu, false)).collect();
             done?;
-            let n = threads * accesses.len();
-            put(format!("replay_{name}_{shape_name}_{threads}_threads_maccesses_s"), million_a_second(n, start));
+            let speed = clock.speed(threads * accesses.len());
+            both(format!("replay_{name}_{shape_name}_{threads}_threads"), Speed { cpu: None, ..speed });
         }
     }
     println!("{}", Value::Object(out));
