@@ -58,6 +58,8 @@ pub struct Assoc<V> {
     slots: Vec<Slot<V>>,
     replacement: Replacement,
     trees: Vec<u64>,
+    /// By way: the bits of a tree that a use keeps, and those it sets. A node then points away from the way used.
+    turns: Vec<(u64, u64)>,
     /// One bit a set that may hold something: a flush costs what there is to forget, not what there is room for.
     occupied: Vec<u64>,
     clock: u64,
@@ -77,6 +79,7 @@ impl<V: Copy + Default> Assoc<V> {
             slots: vec![Slot { tag: 0, mask: u64::MAX, stamp: 0, value: V::default() }; entries],
             replacement: geometry.replacement,
             trees: vec![0; if geometry.replacement == Replacement::Plru { sets } else { 0 }],
+            turns: if geometry.replacement == Replacement::Plru { turns(ways) } else { vec![] },
             occupied: vec![0; sets.div_ceil(64)],
             clock: 0,
             random: 0x9e37_79b9_7f4a_7c15,
@@ -125,25 +128,15 @@ impl<V: Copy + Default> Assoc<V> {
     /// Note a use of the entry at this place.
     #[inline]
     pub fn touch(&mut self, at: usize) {
-        self.clock += 1;
-        self.slots[at].stamp = self.clock;
         if self.replacement == Replacement::Plru {
-            self.touch_tree(at);
-        }
-    }
-
-    fn touch_tree(&mut self, at: usize) {
-        let (set, way) = (at / self.ways, at % self.ways);
-        let tree = &mut self.trees[set];
-        let (mut node, mut half) = (1, self.ways / 2);
-        let mut low = 0;
-        while half > 0 {
-            let right = way >= low + half;
-            // A node points away from the way just used.
-            *tree = if right { *tree & !(1 << node) } else { *tree | 1 << node };
-            low += if right { half } else { 0 };
-            node = node * 2 + usize::from(right);
-            half /= 2;
+            // Ways are a power of two here.
+            let (set, way) = (at >> self.ways.trailing_zeros(), at & (self.ways - 1));
+            let (keep, put) = self.turns[way];
+            let tree = &mut self.trees[set];
+            *tree = *tree & keep | put;
+        } else {
+            self.clock += 1;
+            self.slots[at].stamp = self.clock;
         }
     }
 
@@ -233,6 +226,24 @@ impl<V: Copy + Default> Assoc<V> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// How a use of each way turns the nodes of a binary tree, the root being node 1.
+fn turns(ways: usize) -> Vec<(u64, u64)> {
+    let turn = |way: usize| {
+        let (mut keep, mut put) = (u64::MAX, 0);
+        let (mut node, mut low, mut half) = (1, 0, ways / 2);
+        while half > 0 {
+            let right = way >= low + half;
+            keep &= !(1 << node);
+            put |= u64::from(!right) << node;
+            low += if right { half } else { 0 };
+            node = node * 2 + usize::from(right);
+            half /= 2;
+        }
+        (keep, put)
+    };
+    (0..ways).map(turn).collect()
 }
 
 /// What an insertion displaced.
