@@ -71,28 +71,34 @@ def _mark(folder: Path, name: str) -> Path:
     return folder / ".fingerprints" / name
 
 
-def write_mark(folder: Path, name: str, size: str | None) -> None:
+def write_mark(folder: Path, name: str, size: str | None, *, explain: bool = False) -> None:
     """Notes what a run's result is about to depend on; written before the result, so a result always has its mark.
 
-    Without a size (a free-running cell) the mark holds for no study.
+    Without a size (a free-running cell) the mark holds for no study, nor does that of an explained cell.
     """
     mark = _mark(folder, name)
     mark.parent.mkdir(parents=True, exist_ok=True)
-    mark.write_text(fingerprint(name, size) if size else "free-running")
+    mark.write_text(_mark_text(name, size, explain) if size else "free-running")
+
+
+def _mark_text(name: str, size: str, explain: bool) -> str:
+    return f"{fingerprint(name, size)}{' explained' if explain else ''}"
 
 
 def drop_stale(folder: Path, names: Sequence[str], size: str) -> None:
     """Removes results that no longer hold: of other specs or components, of another size, failed, or unreadable."""
     for name in names:
         path = folder / f"{name}.json"
-        if path.exists() and not _holds(folder, path, name, size):
+        if path.exists() and not holds(folder, name, size):
             path.unlink()
 
 
-def _holds(folder: Path, path: Path, name: str, size: str) -> bool:
+def holds(folder: Path, name: str, size: str, *, explain: bool = False) -> bool:
+    """Whether the folder has the run's result, and running again would give the same."""
+    path = folder / f"{name}.json"
     try:
         good = result.read(path).outcome in ("success", "skip")
     except AbhError:
         return False
     mark = _mark(folder, name)
-    return good and mark.exists() and mark.read_text() == fingerprint(name, size)
+    return good and mark.exists() and mark.read_text() == _mark_text(name, size, explain)

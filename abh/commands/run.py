@@ -31,22 +31,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--free-running", action="store_true", help="faster, but two runs no longer agree to the last digit"
     )
 
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="say why each page fault got a hugepage or not; a result that has the answer is not run again",
+    )
+
 
 def run(args: argparse.Namespace) -> int:
     """Run it; the exit status says the outcome."""
-    from abh.bench import cell, matrix, progress, result
+    from abh.bench import cell, faults, matrix, progress, result
 
-    one = cell.Cell.of(args.cell, args.size, icount=not args.free_running)
+    one = cell.Cell.of(args.cell, args.size, icount=not args.free_running, explain=args.explain)
+    path = args.results / f"{one.run}.json"
+    if args.explain and not args.free_running and matrix.holds(args.results, args.cell, args.size, explain=True):
+        print(faults.explain(result.read(path)))
+        return EXIT["success"]
     _check_writable(args.results)  # a bad place fails before the run, not after
     with progress.step(f"running {one.run} ({args.size})"):
         made = cell.run(one)
-    path = args.results / f"{one.run}.json"
-    matrix.write_mark(args.results, args.cell, None if args.free_running else args.size)
+    matrix.write_mark(args.results, args.cell, None if args.free_running else args.size, explain=args.explain)
     result.write(made, path)
     for name, value in made.values.items():
+        if name.startswith("faults_"):
+            continue  # 20 and more: --explain shows them as a table
         shown = f"n/a ({value.reason})" if value.value is None else f"{value.value:g} {value.unit}, {value.kind}"
         print(f"{name:24} {shown}")
     print(f"{made.outcome}: {path}")
+    if args.explain:
+        print(f"\n{faults.explain(made)}")
     if made.reason:
         print(f"{made.run}: {made.outcome}: {made.reason}", file=sys.stderr)
     return EXIT[made.outcome]
