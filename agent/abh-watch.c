@@ -5,12 +5,15 @@
  * guest that is gone.
  *
  *   abh-watch freeze                       stop the emulated machine right here
- *   abh-watch watch CONSOLE ALIVE SAMPLE   CONSOLE: the file the guest's console is logged to; ALIVE: a shell
+ *   abh-watch watch CONSOLE ALIVE SAMPLE LAST
+ *                                          CONSOLE: the file the guest's console is logged to; ALIVE: a shell
  *                                          command that fails once the guest is gone; SAMPLE: "NAME UNIT_KIB
- *                                          GLOB", a counter of mappings of UNIT_KIB each, or "" for none
+ *                                          GLOB", a counter of mappings of UNIT_KIB each, or "" for none; LAST:
+ *                                          a shell command that says "ABH value" lines at the end, or ""
  */
 #include <fcntl.h>
 #include <glob.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,13 +24,6 @@
 #define CONSOLE_BYTES 3000
 
 static FILE *out;
-
-static int freeze_machine(void)
-{
-	int fd = open("/dev/port", O_WRONLY | O_CLOEXEC);
-
-	return fd >= 0 && pwrite(fd, "\x01", 1, 0x505) == 1 ? 0 : 1;
-}
 
 /* Passes on whole "ABH " lines that are new since *offset; returns 1 once the cell has ended. */
 static int pass_on(const char *console, long *offset, int *running)
@@ -99,7 +95,19 @@ static void show_end_of(const char *console)
 	fclose(file);
 }
 
-static int watch(const char *console, const char *alive, char *spec)
+/* Passes on what a command says of the guest; it is still there, at its end. */
+static void ask(const char *command)
+{
+	FILE *answer = popen(command, "re");
+	char line[512];
+
+	while (answer && fgets(line, sizeof(line), answer))
+		fputs(line, out);
+	if (!answer || pclose(answer) != 0)
+		fprintf(out, "ABH step failed: %s\n", command);
+}
+
+static int watch(const char *console, const char *alive, char *spec, const char *last)
 {
 	struct timespec tick = { .tv_nsec = TICK_NS };
 	char *unit = strchr(spec, ' '), *pattern = unit ? strchr(unit + 1, ' ') : NULL;
@@ -114,6 +122,9 @@ static int watch(const char *console, const char *alive, char *spec)
 	for (unsigned long ticks = 1; !ended; ticks++) {
 		long long now;
 
+		/* As the first process: libvirt waits for a dead guest's QEMU to be reaped before it calls it gone. */
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
 		ended = pass_on(console, &offset, &running);
 		now = pattern && running ? sample(pattern) : -1;
 		if (now > peak)
@@ -128,6 +139,8 @@ static int watch(const char *console, const char *alive, char *spec)
 	}
 	if (peak >= 0)
 		fprintf(out, "ABH value %s %lld\n", spec, peak * atoll(unit));
+	if (*last)
+		ask(last);
 	fprintf(out, "ABH end host\n");
 	return 0;
 }
@@ -137,13 +150,13 @@ int main(int argc, char **argv)
 	const char *path = getenv("abh_out");
 
 	if (argc == 2 && !strcmp(argv[1], "freeze"))
-		return freeze_machine();
+		return abh_freeze() ? 1 : 0;
 	out = path ? fopen(path, "we") : stdout;
-	if (argc != 5 || strcmp(argv[1], "watch") || !out) {
-		fprintf(stderr, "usage: abh-watch freeze | watch CONSOLE ALIVE SAMPLE\n");
+	if (argc != 6 || strcmp(argv[1], "watch") || !out) {
+		fprintf(stderr, "usage: abh-watch freeze | watch CONSOLE ALIVE SAMPLE LAST\n");
 		return 2;
 	}
-	watch(argv[2], argv[3], argv[4]);
+	watch(argv[2], argv[3], argv[4], argv[5]);
 	fflush(out);
 	for (;;)
 		pause();

@@ -7,5 +7,5 @@ for name in abh-init abh-watch; do
 	gcc -O2 -Wall -Wextra -Werror -static -o "/out/$name" "/main/agent/$name.c"
 	strip "/out/$name"
 done
-cp /main/agent/init-host /out/
+cp /main/agent/init-host /main/agent/xen-leaves /out/
 chmod 755 /out/*

@@ -36,6 +36,8 @@ REPORTED: dict[str, tuple[str, result.Kind]] = {
     "rss_peak_kib": ("KiB", "counted"),
     "guest_huge_kib": ("KiB", "counted"),
     "host_huge_kib": ("KiB", "counted"),
+    "p2m_huge_kib": ("KiB", "counted"),
+    "splintered_superpages": ("superpages", "counted"),
     "elapsed": ("s", "emulated"),
 }
 NO_VM_EXITS = {
@@ -310,9 +312,14 @@ def run(cell: Cell) -> Result:
     )
     said = listen(ended.lines)
     outcome, reason = judge(cell, said, ended.problem, ended.console)
-    values = values_of(cell, said, ended.region)
-    if outcome == "success":
-        values |= _metrics(cell, said)
+    return result_of(cell, outcome, reason, values_of(cell, said, ended.region), said)
+
+
+def result_of(cell: Cell, outcome: result.Outcome, reason: str | None, values: dict[str, Value],
+              said: Said | None = None) -> Result:  # fmt: skip
+    """A run's result; the workload's own metrics count only where it succeeded."""
+    if outcome == "success" and said:
+        values = values | _metrics(cell, said)
     return Result(
         run=str(cell.run),
         workload=cell.run.workload,

@@ -179,12 +179,12 @@ cd /out
 for file in /in/*; do
     case $file in
     *.deb) dpkg-deb --fsys-tarfile "$file" | tar -xO --wildcards './usr/src/*.tar.xz' |
-        tar -xJ -C tree --strip-components=1 ;;
-    *.orig.tar.*) tar -xf "$file" -C tree --strip-components=1 ;;
+        tar -xJ --no-same-owner -C tree --strip-components=1 ;;
+    *.orig.tar.*) tar -xf "$file" --no-same-owner -C tree --strip-components=1 ;;
     esac
 done
 for file in /in/*.debian.tar.*; do
-    [ ! -e "$file" ] || tar -xf "$file" -C tree
+    [ ! -e "$file" ] || tar -xf "$file" --no-same-owner -C tree
 done
 [ -e tree/debian/patches/series ] || exit 0
 grep -v '^#' tree/debian/patches/series | while read -r name _; do

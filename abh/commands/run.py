@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from abh import paths
+from abh.errors import AbhError
 
 HELP = "run one cell, as sqlite@kvm-hap~thp, and write its result"
 # A finding is not a fault of the command line (2) or of the bench itself (1): distinct statuses, worst last.
@@ -23,14 +24,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results",
         type=Path,
-        default=paths.MEASURED,
         metavar="DIR",
-        help="where the result goes (default: %(default)s)",
+        help=f"where the result goes (default: {paths.MEASURED}, or its folder local/ with --machine local)",
+    )
+    parser.add_argument(
+        "--machine",
+        choices=("emulated", "local"),
+        default="emulated",
+        help="local: this machine's own KVM, once a probe guest has booted on it (default: %(default)s)",
     )
     parser.add_argument(
         "--free-running", action="store_true", help="faster, but two runs no longer agree to the last digit"
     )
-
     parser.add_argument(
         "--explain",
         action="store_true",
@@ -40,17 +45,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run it; the exit status says the outcome."""
-    from abh.bench import cell, faults, matrix, progress, result
+    from abh.bench import cell, faults, local, matrix, progress, result
 
+    here = args.machine == "local"
+    folder = args.results or (local.MEASURED if here else paths.MEASURED)
     one = cell.Cell.of(args.cell, args.size, icount=not args.free_running, explain=args.explain)
-    path = args.results / f"{one.run}.json"
-    if args.explain and not args.free_running and matrix.holds(args.results, args.cell, args.size, explain=True):
+    path = folder / f"{one.run}.json"
+    repeats = not (args.free_running or here)
+    if args.explain and repeats and matrix.holds(folder, args.cell, args.size, explain=True):
         print(faults.explain(result.read(path)))
         return EXIT["success"]
-    _check_writable(args.results)  # a bad place fails before the run, not after
+    _check_writable(folder)  # a bad place fails before the run, not after
+    if here:
+        local.check()
     with progress.step(f"running {one.run} ({args.size})"):
-        made = cell.run(one)
-    matrix.write_mark(args.results, args.cell, None if args.free_running else args.size, explain=args.explain)
+        try:
+            made = local.run(one) if here else cell.run(one)
+        except AbhError as error:  # a build, a boot, an agent's garbage: the report says it too
+            made = cell.result_of(one, "error", str(error), {})
+    matrix.write_mark(folder, args.cell, args.size if repeats else None, explain=args.explain)
     result.write(made, path)
     for name, value in made.values.items():
         if name.startswith("faults_"):
@@ -66,8 +79,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_writable(folder: Path) -> None:
-    from abh.errors import AbhError
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

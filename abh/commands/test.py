@@ -58,11 +58,18 @@ def _plugin() -> bool:
     at = enter.index("--chdir")
     words = [*enter[:at], "--bind", "{tmp}", "{tmp}", *enter[at:]]
     return _pytest(
-        "hypervisor/qemu/plugin/test",
+        "tests/plugin",
         ABH_ENTER=" ".join(words),
         ABH_QEMU="/in/qemu/qemu-system-x86_64 -L /usr/share/seabios -L /usr/share/qemu",
         ABH_PLUGIN="/in/plugin/region.so",
     )
+
+
+def _kernel() -> bool:
+    """A bounded part of what `abh kernel-test` can do; `abh kernel-test fuzz --debug-kernel --ops …` does more."""
+    fuzz = ("kernel-test", "fuzz", "--ops", "40000")
+    runs = [("kernel-test", "semantics"), (*fuzz, "--policy", "always"), (*fuzz, "--policy", "never", "--seed", "2")]
+    return all([_abh(*words) for words in runs])  # a list: each runs even if one before it failed
 
 
 STAGES: dict[str, Callable[[], bool]] = {
@@ -71,5 +78,6 @@ STAGES: dict[str, Callable[[], bool]] = {
     "browser": lambda: _pytest("tests/browser"),
     "series": lambda: _abh("check-series", "--build"),
     "plugin": _plugin,
+    "kernel": _kernel,
     "boot": lambda: _pytest("tests/boot"),
 }

@@ -48,9 +48,10 @@ def test_garbage_from_a_workload_is_a_failure():
     assert result.outcome == "failure"
 
 
-def test_a_guest_that_goes_away_is_a_crash():
+@pytest.mark.parametrize("environment", ["kvm-hap", "xen-hap"])
+def test_a_guest_that_goes_away_is_a_crash(environment):
     # As after a panic: the kernel resets the guest, and libvirt is told to destroy a guest that does.
-    result = broken("sqlite@xen-hap~reg", workload__argv=("busybox", "reboot", "-f"))
+    result = broken(f"sqlite@{environment}~reg", workload__argv=("busybox", "reboot", "-f"))
     assert result.outcome == "crash" and "the guest is gone" in result.reason
 
 

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
+# SPDX-License-Identifier: MIT
 # Marks that do not fit, then a good region, then one that is never ended.
 
         .include "common.inc"

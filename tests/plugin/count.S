@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
+# SPDX-License-Identifier: MIT
 # Six regions of known length, with work outside that must not count.
 
         .include "common.inc"

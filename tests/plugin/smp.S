@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
+# SPDX-License-Identifier: MIT
 # Two vCPUs: the first marks the region and waits, the second starts, works and halts within it.
 
         .include "common.inc"

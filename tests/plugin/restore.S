@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
+# SPDX-License-Identifier: MIT
 # Waits for the test to write a byte into the serial port's scratch register; then one region of known length.
 
         .include "common.inc"
