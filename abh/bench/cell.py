@@ -91,8 +91,8 @@ def guest_lines(cell: Cell) -> str:
     lacks = cell.environment.guest_lacks
     lines = ["ABHCELL 1"]
     lines += [f"require {path}" for path in cell.policy.requires if not any(path.startswith(f"{x}/") for x in lacks)]
-    explain = {faults.KNOB: "1"} if cell.explain else {}
-    lines += _settings({**cell.policy.guest.sysfs, **explain}, lacks)
+    lines += _settings(cell.policy.guest.sysfs, lacks)
+    lines += [f"set {faults.KNOB} 1"] if cell.explain else []
     lines += [f"env {name}={value}" for name, value in {**cell.workload.env, **cell.policy.guest.env}.items()]
     lines += [f"cwd /abh/workloads/{cell.workload.name}", f"timeout {cell.workload.timeout_s}"]
     lines += [f"arg {word}" for word in cell.workload.argv_for(cell.size)]
@@ -226,7 +226,8 @@ def values_of(cell: Cell, said: Said, region: str) -> dict[str, Value]:
         source = cell.environment.host_huge
         why = source.why if source and source.why else "the host reported nothing"
         values["host_huge_kib"] = Value.unknown("KiB", "counted", why)
-    return {**values, **faults.values_of(said.faults), **_counted_outside(cell, region)}
+    table = said.faults if said.end else []  # of a guest that died it may be cut short
+    return {**values, **faults.values_of(table), **_counted_outside(cell, region)}
 
 
 def judge(cell: Cell, said: Said, problem: str | None, console: str) -> tuple[result.Outcome, str | None]:

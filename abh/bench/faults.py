@@ -9,14 +9,15 @@ to the program and counted by nobody.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from abh.bench.result import Result, Value
 from abh.errors import AbhError
 
-KNOB = "/sys/kernel/mm/transparent_hugepage/explain_faults"
-REGIONS = ("heap", "anon", "stack", "file", "other")
+KNOB = "/proc/sys/vm/explain_thp_faults"
+REGIONS = ("heap", "anon", "stack", "file", "shmem", "other")
 MAJOR = "major"
 
 
@@ -36,22 +37,14 @@ REASONS = {
         Reason("huge", "got one", "A hugepage was allocated."),
         Reason("huge_zero", "got one", "Memory was read before it was written: the huge page of zeros was mapped.",
                "a first write instead of a read; see cow_zero"),
-        Reason("huge_mapped", "got one", "A hugepage was there already, and only its access bits changed."),
-        Reason("file", "2 anonymous", "The mapping is of a file: code, or data of the program and its libraries.",
-               "none: Linux has hugepages for anonymous memory"),
-        Reason("shmem", "2 anonymous", "The mapping is of shared memory.", "shmem_enabled, or private memory"),
-        Reason("special", "2 anonymous", "The mapping is of a device or of the kernel's own pages, as the vDSO.",
-               "none"),
-        Reason("hugetlb", "2 anonymous", "The mapping is of hugetlbfs, whose pages are huge by themselves."),
-        Reason("swapped", "2 anonymous", "The page had been swapped out, and came back alone.", "more memory"),
-        Reason("not_enabled", "policy", "Hugepages are switched off.",
+        Reason("not_anon", "2 anonymous", "The mapping is of a file (code, or data of the program and its libraries), "
+               "of shared memory, or of a device.", "for shared memory: shmem_enabled, or private memory"),
+        Reason("not_enabled", "policy", "Hugepages are switched off, or this machine has none.",
                "transparent_hugepage/enabled = always or madvise"),
         Reason("not_advised", "policy", "Hugepages are for advised memory only, and this was not.",
                "enabled = always, madvise(MADV_HUGEPAGE), or glibc.malloc.hugetlb=1"),
-        Reason("nohugepage", "policy", "The program forbids hugepages here; stacks of threads are such memory.",
-               "no MADV_NOHUGEPAGE or MAP_STACK"),
-        Reason("prctl", "policy", "The process forbids itself hugepages.", "no prctl(PR_SET_THP_DISABLE)"),
-        Reason("exec_stack", "policy", "It is the stack that exec fills with arguments and then moves.", "none"),
+        Reason("forbidden", "policy", "The program forbids hugepages here, as for stacks of threads; or it is the "
+               "stack that exec fills and then moves.", "no MADV_NOHUGEPAGE, MAP_STACK or PR_SET_THP_DISABLE"),
         Reason("not_covered", "3 covered", "The 2 MB range around the address was not wholly inside the mapping.",
                "mappings and a heap that start and end on 2 MB boundaries (ABH)"),
         Reason("pmd_not_empty", "4 PMD empty", "The range is covered, but it had small pages, or a page table, before.",
@@ -59,38 +52,40 @@ REASONS = {
         Reason("alloc_failed", "no memory", "The range was fit for a hugepage, and no 2 MB of memory were free.",
                "defrag = always, or memory less fragmented"),
         Reason("charge_failed", "no memory", "The control group has no room for a hugepage.", "a higher memory.max"),
+        Reason("swapped", "a page was there", "The page had been swapped out, and came back alone.", "more memory"),
         Reason("cow", "a page is there", "Small page shared after a fork: the write copies that page alone.",
                "fewer writes after fork"),
         Reason("cow_zero", "a page is there", "Read before it was written: the write replaces one small page of zeros.",
                "a first write instead of a read, or use_zero_page = 0"),
-        Reason("reuse", "a page is there", "A write-protected small page became writable where it is."),
-        Reason("other", "a page is there", "A race, an access bit, or a spurious fault: nothing was allocated."),
+        Reason("other", "a page is there", "Access bits changed, or another thread was first: nothing was allocated."),
         Reason(MAJOR, "waited", "The fault waited for a disk or for another process; not one of the minor faults."),
     )
 }  # fmt: skip
 
 
 def values_of(lines: Sequence[str]) -> dict[str, Value]:
-    """The table of /proc/PID/thp_faults, with that of reaped children added, as values; empty lines: no values."""
+    """The table of /proc/PID/thp_faults as values; no lines, no values."""
     if not lines:
         return {}
-    columns = [*REGIONS, *(f"c{region}" for region in REGIONS)]
-    if lines[0].split() != ["reason", *columns]:
-        raise AbhError("the kernel's table of faults is not as expected", got=lines[0], expected=" ".join(columns))
+    if lines[0].split() != ["reason", *REGIONS]:
+        raise AbhError("the kernel's table of faults is not as expected", got=lines[0], expected=" ".join(REGIONS))
     values: dict[str, Value] = {}
     for line in lines[1:]:
-        name, *numbers = line.split()
-        if name not in REASONS or len(numbers) != len(columns) or not all(number.isdecimal() for number in numbers):
+        name, *numbers = line.split() or [""]
+        known = name in REASONS and f"faults_{name}" not in values
+        if not known or len(numbers) != len(REGIONS) or not all(re.fullmatch("[0-9]+", each) for each in numbers):
             raise AbhError(
                 "the kernel's table of faults has a line that the bench does not know",
                 got=line,
-                expected=f"one of {', '.join(REASONS)}, and {len(columns)} numbers",
+                expected=f"one of {', '.join(REASONS)}, once, and {len(REGIONS)} numbers",
             )
-        counts = [int(own) + int(reaped) for own, reaped in zip(numbers[:5], numbers[5:], strict=True)]
+        counts = [int(each) for each in numbers]
         values[f"faults_{name}"] = Value.of(sum(counts), "faults", "counted")
         for region, count in zip(REGIONS, counts, strict=True):
             if count:
                 values[f"faults_{name}_{region}"] = Value.of(count, "faults", "counted")
+    if lost := [name for name in REASONS if f"faults_{name}" not in values]:
+        raise AbhError("the kernel's table of faults is cut short", got=lines[-1], expected=f"a line {', '.join(lost)}")
     return values
 
 
@@ -100,7 +95,7 @@ def explained(values: Mapping[str, Value]) -> bool:
 
 
 def _count(values: Mapping[str, Value], name: str) -> int:
-    return int(values[name].value) if name in values else 0
+    return int(values[name].value or 0) if name in values else 0
 
 
 def unexplained(values: Mapping[str, Value]) -> int:
@@ -113,7 +108,7 @@ def explain(result: Result) -> str:
     """Why each fault of a run got no hugepage, as a table and a sentence a reason."""
     values = result.values
     if not explained(values):
-        return f"{result.run}: no reasons were counted: the guest's kernel has no {KNOB}"
+        return f"{result.run}: no reasons were counted (outcome: {result.outcome})"
     total = _count(values, "minor_faults")
     rows = [(reason, _count(values, f"faults_{name}")) for name, reason in REASONS.items()]
     shown = sorted(((reason, count) for reason, count in rows if count), key=lambda row: -row[1])

@@ -24,8 +24,12 @@ def number(result: Result, name: str) -> float:
     return value.value
 
 
-# One program alone; one with threads; one without hugepages.
-@pytest.mark.parametrize("name", ["sqlite@native~thp", "dedup@native~thp", "sqlite@native~reg"])
+# One program alone; one with threads; one without hugepages; a guest in each hypervisor, the last without any THP.
+@pytest.mark.parametrize(
+    "name",
+    ["sqlite@native~thp", "dedup@native~thp", "sqlite@native~reg", "sqlite@kvm-hap~thp", "sqlite@xen-hap~thp",
+     "sqlite@xen-pv~thp"],
+)  # fmt: skip
 def test_every_minor_fault_has_one_reason(name):
     result = explained(name)
     rows = [number(result, f"faults_{each}") for each in faults.REASONS if each != faults.MAJOR]
@@ -45,8 +49,9 @@ def test_a_heap_that_grows_by_less_than_a_hugepage_is_not_covered_when_it_is_tou
     assert number(result, "faults_not_enabled") == 0
 
 
-def test_without_hugepages_the_reason_is_that_they_are_off():
-    result = explained("sqlite@native~reg")
+@pytest.mark.parametrize("name", ["sqlite@native~reg", "sqlite@xen-pv~thp"])
+def test_without_hugepages_the_reason_is_that_they_are_off(name):
+    result = explained(name)
     assert number(result, "faults_not_enabled") > number(result, "minor_faults") / 2
     assert number(result, "faults_huge") == number(result, "faults_not_covered") == 0
 
