@@ -19,6 +19,7 @@ from abh.errors import AbhError
 KNOB = "/proc/sys/vm/explain_thp_faults"
 REGIONS = ("heap", "anon", "stack", "file", "shmem", "other")
 MAJOR = "major"
+EXPLAINED = "explained"  # folder, beside a study's results: counting costs instructions
 
 
 @dataclass(frozen=True)

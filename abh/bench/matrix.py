@@ -72,18 +72,14 @@ def _mark(folder: Path, name: str) -> Path:
     return folder / ".fingerprints" / name
 
 
-def write_mark(folder: Path, name: str, size: str | None, *, explain: bool = False) -> None:
+def write_mark(folder: Path, name: str, size: str | None) -> None:
     """Notes what a run's result is about to depend on; written before the result, so a result always has its mark.
 
-    Without a size (a free-running cell) the mark holds for no study, nor does that of an explained cell.
+    Without a size (a free-running cell) the mark holds for no study.
     """
     mark = _mark(folder, name)
     mark.parent.mkdir(parents=True, exist_ok=True)
-    mark.write_text(_mark_text(name, size, explain) if size else "free-running")
-
-
-def _mark_text(name: str, size: str, explain: bool) -> str:
-    return f"{fingerprint(name, size)}{' explained' if explain else ''}"
+    mark.write_text(fingerprint(name, size) if size else "free-running")
 
 
 def drop_stale(folder: Path, names: Sequence[str], size: str) -> None:
@@ -94,7 +90,7 @@ def drop_stale(folder: Path, names: Sequence[str], size: str) -> None:
             path.unlink()
 
 
-def holds(folder: Path, name: str, size: str, *, explain: bool = False) -> bool:
+def holds(folder: Path, name: str, size: str) -> bool:
     """Whether the folder has the run's result, and running again would give the same."""
     path = folder / f"{name}.json"
     try:
@@ -102,4 +98,4 @@ def holds(folder: Path, name: str, size: str, *, explain: bool = False) -> bool:
     except AbhError:
         return False
     mark = _mark(folder, name)
-    return good and mark.exists() and mark.read_text() == _mark_text(name, size, explain)
+    return good and mark.exists() and mark.read_text() == fingerprint(name, size)

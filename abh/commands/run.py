@@ -39,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="say why each page fault got a hugepage or not; a result that has the answer is not run again",
+        help="say why each page fault got a hugepage or not; the result goes to the folder explained/ of the others, "
+        "and a run that is there already is not run again",
     )
 
 
@@ -49,10 +50,12 @@ def run(args: argparse.Namespace) -> int:
 
     here = args.machine == "local"
     folder = args.results or (local.MEASURED if here else paths.MEASURED)
+    if args.explain:
+        folder /= faults.EXPLAINED
     one = cell.Cell.of(args.cell, args.size, icount=not args.free_running, explain=args.explain)
     path = folder / f"{one.run}.json"
     repeats = not (args.free_running or here)
-    if args.explain and repeats and matrix.holds(folder, args.cell, args.size, explain=True):
+    if args.explain and repeats and matrix.holds(folder, args.cell, args.size):
         print(faults.explain(result.read(path)))
         return EXIT["success"]
     _check_writable(folder)  # a bad place fails before the run, not after
@@ -63,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             made = local.run(one) if here else cell.run(one)
         except AbhError as error:  # a build, a boot, an agent's garbage: the report says it too
             made = cell.result_of(one, "error", str(error), {})
-    matrix.write_mark(folder, args.cell, args.size if repeats else None, explain=args.explain)
+    matrix.write_mark(folder, args.cell, args.size if repeats else None)
     result.write(made, path)
     for name, value in made.values.items():
         if name.startswith("faults_"):

@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from abh.bench import faults
 from abh.bench.spec import Run
 from abh.report import figures
-from abh.report.study import Study, divide
+from abh.report.load import load
+from abh.report.study import Study, divide, make_study
 
 TITLE = "Why not a hugepage"
 CAPTION = (
@@ -23,26 +24,31 @@ CAPTION = (
 KINDS = ("counted",)
 
 
+def asked(study: Study) -> Study:
+    """The runs that have reasons; they are not those of the study."""
+    folder = study.folder / faults.EXPLAINED if study.folder else None
+    found = load(folder) if folder and any(folder.glob("*.json")) else {}
+    return make_study(study.plan, {run: result for run, result in found.items() if faults.explained(result.values)})
+
+
 def table(study: Study) -> list[dict[str, object]]:
     """The CSV: a line for each reason and region of each run that was asked."""
+    study = asked(study)
     return [
         figures.cell_row(study, run, study.value(run, name), name=name)
-        for run in asked(study)
+        for run in study.plan.runs()
+        if run in study.results
         for name in study.results[run].values
         if name.startswith("faults_")
     ]
 
 
-def asked(study: Study) -> list[Run]:
-    """The runs that have reasons."""
-    return [run for run in study.plan.runs() if study.value(run, "faults_huge").value is not None]
-
-
 def render(study: Study) -> Markup:
     """The HTML."""
-    runs = asked(study)
+    study = asked(study)
+    runs = [run for run in study.plan.runs() if run in study.results]
     if not runs:
-        return Markup("<p>No run of this study was asked: <code>bin/abh run sqlite@native~thp --explain</code>.</p>")
+        return Markup("<p>No run was asked: <code>bin/abh run sqlite@native~thp --explain</code>.</p>")
     names = [each for each in faults.REASONS if each != faults.MAJOR and _occurs(study, runs, each)]
     heads = Markup("").join(
         Markup('<th scope="col" class="num" title="{}">{}<br><span class="soft">{}</span></th>').format(

@@ -203,9 +203,11 @@ def test_a_result_without_the_answer_or_of_another_size_is_run_again(asked, tmp_
 
 
 def test_a_study_does_not_take_an_explained_run_for_its_own(asked, tmp_path):
+    run("--results", tmp_path)
+    plain = (tmp_path / f"{RUN}.json").read_text()
     run("--results", tmp_path, "--explain")
-    matrix.drop_stale(tmp_path, [RUN], "smoke")
-    assert not (tmp_path / f"{RUN}.json").exists(), "counting costs instructions"
+    assert (tmp_path / f"{RUN}.json").read_text() == plain, "counting costs instructions"
+    assert faults.explained(result.read(tmp_path / "explained" / f"{RUN}.json").values)
 
 
 def test_without_the_option_a_run_is_as_it_was(asked, tmp_path, capsys):
@@ -222,12 +224,14 @@ def _figure() -> figures.Figure:
     return next(each for each in figures.find() if each.name == "why_not_huge")
 
 
-def study_of(*results: result.Result) -> study.Study:
-    return study.make_study(study.Plan(), {spec.Run.parse(each.run): each for each in results})
+def study_of(folder: Path, *results: result.Result) -> study.Study:
+    return study.make_study(study.Plan(), {spec.Run.parse(each.run): each for each in results}, folder)
 
 
-def test_the_figure_shows_the_runs_that_were_asked(figure):
-    whole = study_of(made(values()))
+def test_the_figure_shows_the_runs_that_were_asked(figure, tmp_path):
+    plain = made({"minor_faults": Value.of(MINOR, "faults", "counted")})
+    result.write(made(values()), tmp_path / "explained" / f"{RUN}.json")
+    whole = study_of(tmp_path, plain)
     html = str(figure.render(whole))
     assert html.count('<th scope="row">') == 1
     heads = "huge not_anon not_covered pmd_not_empty cow other".split()
@@ -237,7 +241,7 @@ def test_the_figure_shows_the_runs_that_were_asked(figure):
     assert rows["faults_not_covered_heap"] == 5012 and len(rows) == len(faults.values_of(TABLE))
 
 
-def test_the_figure_says_how_to_ask_if_nobody_did(figure):
-    whole = study_of(made({"minor_faults": Value.of(MINOR, "faults", "counted")}))
+def test_the_figure_says_how_to_ask_if_nobody_did(figure, tmp_path):
+    whole = study_of(tmp_path, made({"minor_faults": Value.of(MINOR, "faults", "counted")}))
     assert "--explain" in str(figure.render(whole)) and "<table" not in str(figure.render(whole))
     assert figure.table(whole) == []
