@@ -18,7 +18,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from abh import paths
-from abh.bench import build, cache, machine, result, series, spec
+from abh.bench import build, cache, faults, machine, result, series, spec
 from abh.bench.result import Result, Value
 from abh.errors import AbhError
 
@@ -61,9 +61,10 @@ class Cell:
     policy: spec.Policy
     machine: spec.Machine
     icount: bool = True
+    explain: bool = False  # count faults by the reason they got no hugepage: a few more instructions a fault
 
     @classmethod
-    def of(cls, name: str, size: str, *, icount: bool = True) -> Cell:
+    def of(cls, name: str, size: str, *, icount: bool = True, explain: bool = False) -> Cell:
         """Loads the specs that `<workload>@<environment>~<policy>` names."""
         run = spec.Run.parse(name)
         environment = spec.environment(run.environment)
@@ -75,6 +76,7 @@ class Cell:
             spec.policy(run.policy),
             spec.machine(environment.machine),
             icount,
+            explain,
         )
 
 
@@ -90,6 +92,7 @@ def guest_lines(cell: Cell) -> str:
     lines = ["ABHCELL 1"]
     lines += [f"require {path}" for path in cell.policy.requires if not any(path.startswith(f"{x}/") for x in lacks)]
     lines += _settings(cell.policy.guest.sysfs, lacks)
+    lines += [f"set {faults.KNOB} 1"] if cell.explain else []
     lines += [f"env {name}={value}" for name, value in {**cell.workload.env, **cell.policy.guest.env}.items()]
     lines += [f"cwd /abh/workloads/{cell.workload.name}", f"timeout {cell.workload.timeout_s}"]
     lines += [f"arg {word}" for word in cell.workload.argv_for(cell.size)]
@@ -138,11 +141,12 @@ def setup_text(cell: Cell) -> str:
 
 @dataclass
 class Said:
-    """What the agents said: values, the workload's output, how guest and host ended."""
+    """What the agents said: values, the workload's output, the table of faults, how guest and host ended."""
 
     values: dict[str, str] = field(default_factory=dict)
     output: list[str] = field(default_factory=list)
     console: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
     end: str | None = None
 
 
@@ -159,6 +163,8 @@ def listen(lines: list[str]) -> Said:
             said.values[name] = value
         elif words[1] == "out":
             said.output.append(rest)
+        elif words[1] == "faults":
+            said.faults.append(rest)
         elif words[1] == "console":
             said.console.append(rest)
         elif words[1] == "guest-end" or (words[1] == "end" and rest != "host"):
@@ -211,16 +217,17 @@ def _counted_outside(cell: Cell, region: str) -> dict[str, Value]:
 def values_of(cell: Cell, said: Said, region: str) -> dict[str, Value]:
     """All values of a run."""
     values = dict(_reported(said))
-    faults, huge = values.get("minor_faults"), values.get("huge_faults")
-    if faults and huge and faults.value is not None and huge.value is not None:
-        values["alloc_ratio"] = result.alloc_ratio(huge.value, faults.value - huge.value)
-    elif faults and huge:
+    minor, huge = values.get("minor_faults"), values.get("huge_faults")
+    if minor and huge and minor.value is not None and huge.value is not None:
+        values["alloc_ratio"] = result.alloc_ratio(huge.value, minor.value - huge.value)
+    elif minor and huge:
         values["alloc_ratio"] = Value.unknown("ratio", "counted", "the faults it is made of are not known")
     if "host_huge_kib" not in values:
         source = cell.environment.host_huge
         why = source.why if source and source.why else "the host reported nothing"
         values["host_huge_kib"] = Value.unknown("KiB", "counted", why)
-    return {**values, **_counted_outside(cell, region)}
+    table = said.faults if said.end else []  # of a guest that died it may be cut short
+    return {**values, **faults.values_of(table), **_counted_outside(cell, region)}
 
 
 def judge(cell: Cell, said: Said, problem: str | None, console: str) -> tuple[result.Outcome, str | None]:
@@ -263,6 +270,10 @@ def _this_machine() -> str:
     return f"{model}, {os.cpu_count()} CPUs, Linux {platform.release()}"
 
 
+def _options(cell: Cell) -> str:
+    return f"{'' if cell.icount else ' --free-running'}{' --explain' if cell.explain else ''}"
+
+
 def provenance(cell: Cell) -> result.Provenance:
     """What made the numbers."""
     folders = sorted(each.series for each in build.COMPONENTS.values() if each.series)
@@ -270,7 +281,7 @@ def provenance(cell: Cell) -> result.Provenance:
         commit=_commit(),
         series={name: series.series_hash(series.load(paths.CHECKOUT / name)) for name in folders},
         components={name: build.version_of(name) for name in ("linux", "xen", "qemu", "glibc")},
-        command=f"abh run {cell.run} --size {cell.size}{'' if cell.icount else ' --free-running'}",
+        command=f"abh run {cell.run} --size {cell.size}{_options(cell)}",
         seed=cell.workload.seed,
         machine=_this_machine(),
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -86,11 +86,13 @@ def drop_stale(folder: Path, names: Sequence[str], size: str) -> None:
     """Removes results that no longer hold: of other specs or components, of another size, failed, or unreadable."""
     for name in names:
         path = folder / f"{name}.json"
-        if path.exists() and not _holds(folder, path, name, size):
+        if path.exists() and not holds(folder, name, size):
             path.unlink()
 
 
-def _holds(folder: Path, path: Path, name: str, size: str) -> bool:
+def holds(folder: Path, name: str, size: str) -> bool:
+    """Whether the folder has the run's result, and running again would give the same."""
+    path = folder / f"{name}.json"
     try:
         good = result.read(path).outcome in ("success", "skip")
     except AbhError:

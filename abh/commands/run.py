@@ -36,15 +36,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--free-running", action="store_true", help="faster, but two runs no longer agree to the last digit"
     )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="say why each page fault got a hugepage or not; the result goes to the folder explained/ of the others, "
+        "and a run that is there already is not run again",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run it; the exit status says the outcome."""
-    from abh.bench import cell, local, matrix, progress, result
+    from abh.bench import cell, faults, local, matrix, progress, result
 
     here = args.machine == "local"
     folder = args.results or (local.MEASURED if here else paths.MEASURED)
-    one = cell.Cell.of(args.cell, args.size, icount=not args.free_running)
+    if args.explain:
+        folder /= faults.EXPLAINED
+    one = cell.Cell.of(args.cell, args.size, icount=not args.free_running, explain=args.explain)
+    path = folder / f"{one.run}.json"
+    repeats = not (args.free_running or here)
+    if args.explain and repeats and matrix.holds(folder, args.cell, args.size):
+        print(faults.explain(result.read(path)))
+        return EXIT["success"]
     _check_writable(folder)  # a bad place fails before the run, not after
     if here:
         local.check()
@@ -53,13 +66,16 @@ def run(args: argparse.Namespace) -> int:
             made = local.run(one) if here else cell.run(one)
         except AbhError as error:  # a build, a boot, an agent's garbage: the report says it too
             made = cell.result_of(one, "error", str(error), {})
-    path = folder / f"{one.run}.json"
-    matrix.write_mark(folder, args.cell, None if args.free_running or here else args.size)
+    matrix.write_mark(folder, args.cell, args.size if repeats else None)
     result.write(made, path)
     for name, value in made.values.items():
+        if name.startswith("faults_"):
+            continue  # 20 and more: --explain shows them as a table
         shown = f"n/a ({value.reason})" if value.value is None else f"{value.value:g} {value.unit}, {value.kind}"
         print(f"{name:24} {shown}")
     print(f"{made.outcome}: {path}")
+    if args.explain:
+        print(f"\n{faults.explain(made)}")
     if made.reason:
         print(f"{made.run}: {made.outcome}: {made.reason}", file=sys.stderr)
     return EXIT[made.outcome]
