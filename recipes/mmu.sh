@@ -6,6 +6,7 @@
 set -eu
 cd /main/hypervisor/mmu-model
 export CARGO_HOME=/cache/cargo CARGO_TARGET_DIR=/obj CARGO_TERM_COLOR=never CARGO_NET_RETRY=5
+export CARGO_HTTP_CAINFO="$SSL_CERT_FILE"
 cargo build --locked --release -p mmu-plugin -p abh-mmu
 cp /obj/release/libmmu_plugin.so /out/mmu.so
 cp /obj/release/abh-mmu /out/

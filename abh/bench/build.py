@@ -23,6 +23,7 @@ from abh.bench.machine import Parts
 
 # Compiled objects are kept between builds so that a change to one patch recompiles only what it touches.
 CCACHE = "ccache"
+MODEL = "hypervisor/mmu-model"
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,12 @@ COMPONENTS = {
         Component("qemu", 4, "hypervisor/qemu/10.0", needs_mib=2000),
         Component("glibc", 5, "glibc-patches/2.41", needs_mib=1500),
         Component("plugin", 0.1, reads=("hypervisor/qemu/plugin", "agent"), needs=("qemu",)),
-        Component("mmu", 1.5, reads=("hypervisor/mmu-model",), needs_mib=1500, root="rust", network=True, on_demand=True),
+        Component(
+            "mmu", 1.5, reads=("hypervisor/mmu-model",), needs_mib=1500, root="rust", network=True, on_demand=True
+        ),
+        Component(
+            "mmu-tests", 3, reads=("hypervisor/mmu-model",), needs_mib=2500, root="rust", network=True, on_demand=True
+        ),
         Component("agent", 0.1, reads=("agent",)),
         Component("kernel-tests", 0.1, reads=("tests/kernel",), on_demand=True),
         Component("mm-selftests", 2, "kernel-patches/6.12", needs_mib=2500, on_demand=True),

@@ -18,7 +18,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from abh import paths
-from abh.bench import build, cache, faults, machine, result, series, spec
+from abh.bench import build, cache, faults, machine, mmu, result, series, spec
 from abh.bench.result import Result, Value
 from abh.errors import AbhError
 
@@ -46,6 +46,7 @@ NO_VM_EXITS = {
 }
 # Real seconds; the workload's own limit counts in the guest's time. A machine that needs longer than this is hung.
 LIMIT_S = {"smoke": 400.0, "paper": 6 * 3600.0}
+MMU_SLOWDOWN = 5  # of a cell with the MMU model in checking mode; without checks it is about half of that
 REASON_CHARS = 2000  # of console or output, in a reason
 ENDINGS = {"skip": "skip", "error": "error", "crash": "crash"}
 
@@ -62,9 +63,12 @@ class Cell:
     machine: spec.Machine
     icount: bool = True
     explain: bool = False  # count faults by the reason they got no hugepage: a few more instructions a fault
+    mmu: str | None = None  # the processor whose MMU is modelled beside the run
+    mmu_check: bool = False  # compare each address the model finds with the emulator's
 
     @classmethod
-    def of(cls, name: str, size: str, *, icount: bool = True, explain: bool = False) -> Cell:
+    def of(cls, name: str, size: str, *, icount: bool = True, explain: bool = False, mmu: str | None = None,
+           mmu_check: bool = False) -> Cell:  # fmt: skip
         """Loads the specs that `<workload>@<environment>~<policy>` names."""
         run = spec.Run.parse(name)
         environment = spec.environment(run.environment)
@@ -77,7 +81,14 @@ class Cell:
             spec.machine(environment.machine),
             icount,
             explain,
+            mmu,
+            mmu_check,
         )
+
+    @property
+    def model(self) -> str | None:
+        """Arguments of the MMU model, if it runs."""
+        return mmu.arguments(self.environment, self.mmu, check=self.mmu_check) if self.mmu else None
 
 
 def _settings(sysfs: Mapping[str, str], lacks: Sequence[str]) -> list[str]:
@@ -271,7 +282,13 @@ def _this_machine() -> str:
 
 
 def _options(cell: Cell) -> str:
-    return f"{'' if cell.icount else ' --free-running'}{' --explain' if cell.explain else ''}"
+    options = {
+        " --free-running": not cell.icount,
+        " --explain": cell.explain,
+        f" --mmu {cell.mmu}": cell.mmu,
+        " --mmu-check": cell.mmu_check,
+    }
+    return "".join(option for option, given in options.items() if given)
 
 
 def provenance(cell: Cell) -> result.Provenance:
@@ -306,14 +323,20 @@ def frozen_state(cell: Cell) -> Path:
 
 def run(cell: Cell) -> Result:
     """Runs a cell in a fresh guest of a freshly thawed machine."""
-    parts = build.parts_of(cell.machine.boot, cell.machine.root)
+    parts = build.parts_of(cell.machine.boot, cell.machine.root, mmu=cell.mmu is not None)
     state = frozen_state(cell) if cell.icount else None
+    limit_s = LIMIT_S[cell.size] * (MMU_SLOWDOWN if cell.mmu else 1)
     ended = machine.run(
-        cell.machine, cell.size, parts, state, cell_text(cell), icount=cell.icount, limit_s=LIMIT_S[cell.size]
+        cell.machine, cell.size, parts, state, cell_text(cell), icount=cell.icount, limit_s=limit_s, mmu=cell.model
     )
     said = listen(ended.lines)
     outcome, reason = judge(cell, said, ended.problem, ended.console)
-    return result_of(cell, outcome, reason, values_of(cell, said, ended.region), said)
+    values = values_of(cell, said, ended.region)
+    if cell.mmu and outcome == "success":
+        values |= mmu.values_of(mmu.read(ended.model))
+        if wrong := mmu.wrong_addresses(values):
+            outcome, reason = "error", wrong
+    return result_of(cell, outcome, reason, values, said)
 
 
 def result_of(cell: Cell, outcome: result.Outcome, reason: str | None, values: dict[str, Value],

@@ -86,6 +86,7 @@ class Ended:
     region: str
     seconds: float
     problem: str | None  # None: the agent said "end"
+    model: str = ""  # the MMU model's lines
 
 
 class Emulator:

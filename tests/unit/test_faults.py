@@ -177,7 +177,7 @@ def asked(monkeypatch):
         return made(values() if one.explain else {"minor_faults": Value.of(MINOR, "faults", "counted")})
 
     monkeypatch.setattr(cell, "run", run)
-    monkeypatch.setattr(matrix, "fingerprint", lambda name, size: f"{name} {size}")
+    monkeypatch.setattr(matrix, "fingerprint", lambda one: f"{one.run} {one.size}")
     return seen
 
 
