@@ -4,7 +4,7 @@
 ABH := bin/abh
 
 .DEFAULT_GOAL := help
-.PHONY: help deps study test report allocators list doctor check-series lint format clean new-workload
+.PHONY: help deps study test report mmu bench-model allocators list doctor check-series lint format clean new-workload
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \

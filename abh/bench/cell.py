@@ -321,14 +321,19 @@ def frozen_state(cell: Cell) -> Path:
     )
 
 
-def run(cell: Cell) -> Result:
-    """Runs a cell in a fresh guest of a freshly thawed machine."""
+def emulate(cell: Cell) -> machine.Ended:
+    """Lets a freshly thawed machine run the cell in a fresh guest."""
     parts = build.parts_of(cell.machine.boot, cell.machine.root, mmu=cell.mmu is not None)
     state = frozen_state(cell) if cell.icount else None
     limit_s = LIMIT_S[cell.size] * (MMU_SLOWDOWN if cell.mmu else 1)
-    ended = machine.run(
+    return machine.run(
         cell.machine, cell.size, parts, state, cell_text(cell), icount=cell.icount, limit_s=limit_s, mmu=cell.model
     )
+
+
+def run(cell: Cell) -> Result:
+    """Runs a cell and judges how it ended."""
+    ended = emulate(cell)
     said = listen(ended.lines)
     outcome, reason = judge(cell, said, ended.problem, ended.console)
     values = values_of(cell, said, ended.region)
