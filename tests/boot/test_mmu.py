@@ -39,9 +39,10 @@ def test_every_access_has_the_machine_address_that_the_emulator_uses(environment
     assert number(result, "accesses_not_followed") < number(result, "accesses") / 1000
 
 
-@pytest.mark.parametrize(("environment", "sizes"), [
-    ("native", "fills_flat_2m"), ("kvm-shadow", "fills_flat_2m"), ("kvm-hap", "fills_2m_2m"), ("xen-hap", "fills_2m_2m"),
-])  # fmt: skip
+SIZES = {"native": "fills_flat_2m", "kvm-shadow": "fills_flat_2m", "kvm-hap": "fills_2m_2m", "xen-hap": "fills_2m_2m"}
+
+
+@pytest.mark.parametrize(("environment", "sizes"), SIZES.items())
 def test_hugepages_reach_the_hardware_where_both_layers_have_them(environment, sizes):
     huge, small = (modelled(f"set-conflict@{environment}~{policy}", check=True) for policy in ("thp", "reg"))
     assert number(huge, sizes) > 1000 > number(small, sizes)
