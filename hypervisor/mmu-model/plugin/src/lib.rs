@@ -19,7 +19,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-use mmu_model::address::Virtual;
+use mmu_model::address::{Machine, Virtual};
 use mmu_model::context::Kind;
 use mmu_model::cpu::Cpu;
 use mmu_model::mmu::Mmu;
@@ -88,7 +88,7 @@ impl Plugin {
             return None;
         }
         let found = self.mmu.access(&mut Physical(vcpu), Virtual::new(address), kind);
-        Some(found.map(|machine| machine.raw()).map_err(|stop| format!("{stop:?}")))
+        Some(found.map(Machine::raw).map_err(|stop| format!("{stop:?}")))
     }
 
     fn compare(&mut self, address: u64, truth: u64, found: Option<Result<u64, String>>) {
