@@ -112,6 +112,7 @@ impl<V: Copy + Default> Assoc<V> {
         let first = (set_index & self.set_mask) as usize * self.ways;
         let keys = &self.keys[first..first + self.ways];
         // Most sets hold no such key: that is found without a branch a way.
+        #[allow(clippy::needless_bitwise_bool)]
         if !keys.iter().fold(false, |found, k| found | (*k == key)) {
             return None;
         }

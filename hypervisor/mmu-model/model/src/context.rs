@@ -94,7 +94,6 @@ pub enum Tables {
 ///
 /// Protection keys are not modelled; nor is SMAP's override by EFLAGS.AC: leave `smap` off where that is not followed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(clippy::struct_excessive_bools)] // they are the manual's bits
 pub struct Control {
     /// CR0.WP: the supervisor, too, obeys read-only pages.
     pub wp: bool,

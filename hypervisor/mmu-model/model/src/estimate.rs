@@ -35,10 +35,11 @@ impl Estimate {
         let data: u64 = Served::ALL.into_iter().map(stall).sum();
         let sent = total.data_served.iter().any(|n| *n > 0);
         Self {
-            instructions: (counters.instructions > 0).then(|| counters.instructions as f64 * cost.instruction_cycles),
+            instructions: (counters.instructions > 0)
+                .then_some(counters.instructions as f64 * cost.instruction_cycles),
             walks: total.all_walk_cycles() as f64,
             second_level_tlb: (second * cost.second_level_tlb_cycles) as f64,
-            data_stalls: sent.then(|| data as f64 * cost.exposed_share),
+            data_stalls: sent.then_some(data as f64 * cost.exposed_share),
             exits: (counters.exits * cost.exit_cycles) as f64,
         }
     }

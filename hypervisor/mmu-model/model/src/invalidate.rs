@@ -141,7 +141,7 @@ impl Mmu {
             Event::Cr3 { keep: false } => self.flush(Cause::Cr3, context(pcid)),
             Event::Control => self.flush(Cause::Control, all),
             Event::Invlpg(address) => {
-                self.flush_address(Cause::Invlpg, address, Reach { global: true, ..context(pcid) })
+                self.flush_address(Cause::Invlpg, address, Reach { global: true, ..context(pcid) });
             }
             Event::Invlpga { address, asid } => {
                 // The APM ties it to an ASID only: any PCID's entries go.

@@ -507,17 +507,13 @@ impl<M: Memory> Steps for Unit<'_, M> {
             let page = address >> size.shift();
             nested.find(page, page << 2 | size as u64, tag)
         });
-        match found {
-            Some(at) => {
-                nested.touch(at);
-                self.bank.nested_hits += 1;
-                Some(self.parts.nested.slot(at).value)
-            }
-            None => {
-                self.bank.nested_misses += 1;
-                None
-            }
-        }
+        let Some(at) = found else {
+            self.bank.nested_misses += 1;
+            return None;
+        };
+        nested.touch(at);
+        self.bank.nested_hits += 1;
+        Some(self.parts.nested.slot(at).value)
     }
 
     fn keep_nested(&mut self, address: u64, leaf: HostLeaf) {

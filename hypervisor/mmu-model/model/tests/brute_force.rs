@@ -92,6 +92,7 @@ struct Brute<'a> {
 
 impl Brute<'_> {
     /// Entries from the top to the leaf, each with its level, address and content.
+    #[allow(clippy::too_many_arguments)]
     fn chain(
         &mut self,
         dimension: Dimension,

@@ -122,8 +122,8 @@ fn counters_add_up() {
 /// The region belongs to the process that ran when it began; the other one's accesses are told apart.
 #[test]
 fn other_processes_are_told_apart() {
-    let counters = run(&[Cpu::bare()], 2, 200_000).remove(0);
     use mmu_model::context::Layer::{GuestOther, GuestUser};
+    let counters = run(&[Cpu::bare()], 2, 200_000).remove(0);
     assert!(counters.layer(GuestUser).accesses(Kind::Load) > 0);
     assert!(counters.layer(GuestOther).accesses(Kind::Load) > 0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From a vCPU's registers and QEMU's flushes to the model's contexts and events.
+//! From a vCPU's registers and QEMU's flushes to contexts and events.
 //!
 //! QEMU tells that it forgot translations, not why, and while registers change. So a flush only marks what is known as
 //! stale; at the next access the registers are read again. Whether a guest was entered or left, they say. For the rest
@@ -11,8 +11,8 @@ use mmu_model::address::{GuestPhysical, Machine, Virtual};
 use mmu_model::context::{Context, Control, Layer, Levels, Tables};
 use mmu_model::invalidate::Event;
 use mmu_model::memory::Memory;
-use mmu_model::mmu::Mmu;
 
+use crate::listeners::Listeners;
 use crate::qemu::Vcpu;
 
 /// The registers that decide about translation, in the order of [`Registers::read`], and INVLPGA's operand.
@@ -161,16 +161,16 @@ impl Follower {
         self.flushed_by = self.flushed_by.max(self.wrote);
     }
 
-    /// The model was exchanged for an empty one.
+    /// Those who listen know nothing yet.
     pub fn restart(&mut self) {
         (self.stale, self.fresh) = (true, true);
     }
 
     /// QEMU forgot one page: INVLPG or INVLPGA.
-    pub fn flushed_page(&mut self, vcpu: &mut Vcpu, mmu: &mut Mmu, address: u64) {
-        self.update(vcpu, mmu);
+    pub fn flushed_page(&mut self, vcpu: &mut Vcpu, to: &mut Listeners, address: u64) {
+        self.update(vcpu, to);
         let address = Virtual::new(address);
-        mmu.invalidate(match self.invlpga.take() {
+        to.invalidate(match self.invlpga.take() {
             Some(asid) => Event::Invlpga { address, asid },
             None => Event::Invlpg(address),
         });
@@ -187,22 +187,22 @@ impl Follower {
         self.invlpga = Some(vcpu.register(RCX) as u16);
     }
 
-    /// Whoever makes an access now is the model's context; false if the model cannot follow there.
+    /// Whoever makes an access now is the context that listeners know; false if none of theirs fits.
     #[inline]
-    pub fn at(&mut self, vcpu: &mut Vcpu, mmu: &mut Mmu, mmu_index: u32, upper: bool) -> bool {
+    pub fn at(&mut self, vcpu: &mut Vcpu, to: &mut Listeners, mmu_index: u32, upper: bool) -> bool {
         if mmu_index >= MMU_PHYSICAL {
             return false;
         }
         let user = MMU_USER.contains(&mmu_index);
         if self.stale || user != self.user || upper != self.upper {
             (self.user, self.upper) = (user, upper);
-            self.update(vcpu, mmu);
-            self.set_context(mmu);
+            self.update(vcpu, to);
+            self.set_context(to);
         }
         self.followed
     }
 
-    fn update(&mut self, vcpu: &mut Vcpu, mmu: &mut Mmu) {
+    fn update(&mut self, vcpu: &mut Vcpu, to: &mut Listeners) {
         if !std::mem::take(&mut self.stale) {
             return;
         }
@@ -212,20 +212,20 @@ impl Follower {
         self.wrote = None;
         let flushed_by = self.flushed_by.take();
         if std::mem::take(&mut self.fresh) {
-            self.set_context(mmu);
+            self.set_context(to);
             return;
         }
         if new.vmcb != 0 && new.vmcb != old.vmcb {
             self.entries += 1;
-            mmu.invalidate(Event::Vmrun { tlb_control: new.tlb_control, asid: new.asid });
+            to.invalidate(Event::Vmrun { tlb_control: new.tlb_control, asid: new.asid });
         }
-        self.set_context(mmu);
+        self.set_context(to);
         if new.vmcb != old.vmcb {
             return;
         }
         match flushed_by {
-            Some(Wrote::Control) => mmu.invalidate(Event::Control),
-            Some(Wrote::Cr3) => mmu.invalidate(Event::Cr3 { keep: false }),
+            Some(Wrote::Control) => to.invalidate(Event::Control),
+            Some(Wrote::Cr3) => to.invalidate(Event::Cr3 { keep: false }),
             // QEMU's own reasons, such as a change of the machine's memory map.
             None => {}
         }
@@ -248,7 +248,7 @@ impl Follower {
         }
     }
 
-    fn set_context(&mut self, mmu: &mut Mmu) {
+    fn set_context(&mut self, to: &mut Listeners) {
         let registers = &self.registers;
         let tables = registers.tables();
         self.followed = tables.is_some();
@@ -270,6 +270,6 @@ impl Follower {
             pcid: 0,
             tables,
         };
-        mmu.set_context(&context);
+        to.set_context(&context);
     }
 }

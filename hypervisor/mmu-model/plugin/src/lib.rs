@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The MMU model, live in the emulated machine: a TCG plugin for qemu-system-x86_64 with one vCPU.
 //!
-//!     -plugin libmmu_plugin.so,out=FILE,cpu=i7-3770,stack=native|hvm|pv[,check=on]
+//!     -plugin libmmu_plugin.so,out=FILE,stack=native|hvm|pv[,cpu=i7-3770][,check=on][,trace=FILE]
 //!
 //! Counts between the region marks of agent/region.h, and appends to FILE one line of JSON at each region's end:
-//! `{"region": 1, "cpu": …, "check": {…}, "counters": {…}}`. The model sleeps outside the region, so a region begins
-//! with empty TLBs. With check=on it never sleeps, and every machine address it finds is compared with the one that
-//! the emulator used.
+//! `{"region": 1, "cpu": …, "check": {…}, "trace": {…}, "counters": {…}}`. A region begins with empty TLBs, and
+//! outside it the plugin sleeps; with check=on it never does, and every machine address that the model finds is
+//! compared with the one that the emulator used. With trace= the region is recorded too, or, without cpu=, only that.
 //!
 //! What is seen: every load and store of every instruction, by the address of its first byte. What is not: instruction
 //! fetches, and what a processor does by itself, such as pushing an interrupt's frame or saving a guest's state.
 
 mod follow;
+mod listeners;
 mod qemu;
 
 use std::cell::UnsafeCell;
@@ -19,13 +20,15 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-use mmu_model::address::Virtual;
-use mmu_model::context::Kind;
+use mmu_model::address::{Machine, Virtual};
+use mmu_model::context::{Context, Kind};
 use mmu_model::cpu::Cpu;
 use mmu_model::mmu::Mmu;
+use mmu_model::walk::Stop;
 use serde_json::json;
 
-use crate::follow::{Follower, Physical, Stack, Wrote};
+use crate::follow::{Follower, NoMemory, Physical, Stack, Wrote};
+use crate::listeners::{Listeners, Traces};
 use crate::qemu::{Id, Info, Insn, MemInfo, Tb, Vcpu};
 
 /// The interface's version, as QEMU looks it up.
@@ -47,9 +50,9 @@ struct Check {
 }
 
 struct Plugin {
-    cpu: Cpu,
+    cpu: Option<Cpu>,
     out: String,
-    mmu: Mmu,
+    listeners: Listeners,
     follower: Follower,
     vcpu: Option<Vcpu>,
     open: bool,
@@ -79,66 +82,77 @@ impl Plugin {
         self.open || self.check.on
     }
 
-    /// One access, and the machine address that the model finds.
+    /// One access. `truth` asks the emulator where it went.
     #[inline]
-    fn access(&mut self, address: u64, kind: Kind, mmu_index: u32, upper: bool) -> Option<Result<u64, String>> {
-        let vcpu = self.vcpu.as_mut()?;
-        if !self.follower.at(vcpu, &mut self.mmu, mmu_index, upper) {
+    fn access(&mut self, address: u64, kind: Kind, mmu_index: u32, upper: bool, truth: impl Fn() -> Option<Machine>) {
+        let Some(vcpu) = &mut self.vcpu else { return };
+        if !self.follower.at(vcpu, &mut self.listeners, mmu_index, upper) {
             self.not_followed += 1;
-            return None;
+            return;
         }
-        let found = self.mmu.access(&mut Physical(vcpu), Virtual::new(address), kind);
-        Some(found.map(|machine| machine.raw()).map_err(|stop| format!("{stop:?}")))
-    }
-
-    fn compare(&mut self, address: u64, truth: u64, found: Option<Result<u64, String>>) {
-        let Some(found) = found else { return };
-        self.check.accesses += 1;
-        self.check.faults += u64::from(found.is_err());
-        if found.as_ref() != Ok(&truth) {
-            self.check.mismatches += 1;
-            if self.check.mismatches <= 10 {
-                let context = self.mmu.context();
-                eprintln!(
-                    "mmu plugin: {address:#x}: the emulator uses {truth:#x}, the model {found:x?}; {context:x?}"
-                );
+        let (memory, address) = (&mut Physical(vcpu), Virtual::new(address));
+        if let Some(mmu) = &mut self.listeners.mmu {
+            let found = mmu.access(memory, address, kind);
+            if self.check.on {
+                self.check.compare(mmu.context(), address, truth(), found);
             }
+        }
+        if let Some(traces) = &mut self.listeners.traces {
+            let machine = if kind == Kind::Store { truth() } else { None };
+            traces.access(memory, address, kind, machine);
         }
     }
 
     fn begin(&mut self) {
         self.regions += 1;
         self.open = true;
-        if !self.check.on {
-            self.mmu = Mmu::new(&self.cpu);
-            self.follower.restart();
-        }
+        self.listeners.begin(self.regions, self.cpu.as_ref().map(Mmu::new));
+        self.follower.restart();
         self.entries_before = self.follower.entries;
-        self.mmu.set_region(true);
     }
 
     fn end(&mut self) {
         if !self.open {
             return;
         }
-        self.open = self.check.on;
-        self.mmu.set_region(false);
-        self.mmu.tally(0, self.follower.entries - self.entries_before);
+        self.open = false;
+        let trace = self.listeners.end(self.follower.entries - self.entries_before);
         let check = &self.check;
         let line = json!({
             "region": self.regions,
-            "cpu": self.cpu.name,
+            "cpu": self.cpu.as_ref().map(|cpu| &cpu.name),
             "not_followed": self.not_followed,
-            "check": if check.on {
-                json!({"accesses": check.accesses, "mismatches": check.mismatches, "faults": check.faults})
-            } else {
-                json!(null)
-            },
-            "counters": self.mmu.counters().to_json(),
+            "check": check.on.then(
+                || json!({"accesses": check.accesses, "mismatches": check.mismatches, "faults": check.faults})
+            ),
+            "trace": trace.map(
+                |trace| json!({"file": trace.path, "accesses": trace.accesses, "unreadable": trace.unreadable})
+            ),
+            "counters": self.listeners.mmu.as_ref().map(|mmu| mmu.counters().to_json()),
         });
         let file = OpenOptions::new().append(true).create(true).open(&self.out);
         if let Err(error) = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())) {
             eprintln!("mmu plugin: {}: {error}; the counts of region {} are lost", self.out, self.regions);
+        }
+    }
+}
+
+impl Check {
+    fn compare(
+        &mut self,
+        context: &Context,
+        address: Virtual,
+        truth: Option<Machine>,
+        found: Result<Machine, Stop<NoMemory>>,
+    ) {
+        let Some(truth) = truth else { return };
+        self.accesses += 1;
+        self.faults += u64::from(found.is_err());
+        if !found.as_ref().is_ok_and(|machine| *machine == truth) {
+            self.mismatches += 1;
+            if self.mismatches <= 10 {
+                eprintln!("mmu plugin: {address:?}: the emulator uses {truth:?}, the model {found:x?}; {context:x?}");
+            }
         }
     }
 }
@@ -165,9 +179,10 @@ unsafe extern "C" fn on_vcpu(_: Id, index: c_uint) {
 unsafe extern "C" fn on_flush(_: Id, _: c_uint, _: u32, address: u64, len: u64) {
     // SAFETY: QEMU's callback.
     let plugin = unsafe { plugin() };
+    let awake = plugin.awake();
     match &mut plugin.vcpu {
-        Some(vcpu) if len != qemu::ALL_ADDRESSES && (plugin.open || plugin.check.on) => {
-            plugin.follower.flushed_page(vcpu, &mut plugin.mmu, address);
+        Some(vcpu) if len != qemu::ALL_ADDRESSES && awake => {
+            plugin.follower.flushed_page(vcpu, &mut plugin.listeners, address);
         }
         _ => plugin.follower.flushed(),
     }
@@ -182,13 +197,10 @@ unsafe extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mu
         }
         let kind = if qemu::qemu_plugin_mem_is_store(info) { Kind::Store } else { Kind::Load };
         let index = qemu::qemu_plugin_mem_mmu_index(info);
-        let found = plugin.access(address, kind, index, data.addr() & UPPER_HALF != 0);
-        if plugin.check.on {
+        plugin.access(address, kind, index, data.addr() & UPPER_HALF != 0, || {
             let hwaddr = qemu::qemu_plugin_get_hwaddr(info, address);
-            if !hwaddr.is_null() {
-                plugin.compare(address, qemu::qemu_plugin_hwaddr_phys_addr(hwaddr), found);
-            }
-        }
+            (!hwaddr.is_null()).then(|| Machine::new(qemu::qemu_plugin_hwaddr_phys_addr(hwaddr)))
+        });
     }
 }
 
@@ -283,11 +295,12 @@ unsafe fn watch_memory(insn: *mut Insn, data: *mut c_void) {
 }
 
 fn configure(words: &[String]) -> Result<Plugin, String> {
-    let (mut out, mut cpu, mut stack, mut check) = (None, None, None, false);
+    let (mut out, mut cpu, mut stack, mut check, mut traces) = (None, None, None, false, None);
     for word in words {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("{word:?} is no key=value"))?;
         match (key, value) {
             ("out", path) => out = Some(path.to_owned()),
+            ("trace", path) => traces = Some(Traces::new(path)?),
             ("cpu", name) => {
                 let known = || mmu_model::cpu::BUILT_IN.map(|(name, _)| name).join(", ");
                 let found = Cpu::built_in(name).ok_or_else(|| format!("cpu={name}: known are {}", known()))?;
@@ -300,12 +313,14 @@ fn configure(words: &[String]) -> Result<Plugin, String> {
             _ => return Err(format!("{word:?} is not known")),
         }
     }
-    let cpu = cpu.ok_or("no processor; add cpu=NAME")?;
+    if cpu.is_none() && (check || traces.is_none()) {
+        return Err("no processor; add cpu=NAME, or only record with trace=PATH".into());
+    }
     Ok(Plugin {
-        mmu: Mmu::new(&cpu),
-        cpu,
         out: out.ok_or("no output file; add out=PATH")?,
         follower: Follower::new(stack.ok_or("no stack; add stack=native, hvm or pv")?),
+        listeners: Listeners { mmu: cpu.as_ref().map(Mmu::new), traces },
+        cpu,
         vcpu: None,
         open: false,
         regions: 0,

@@ -55,7 +55,7 @@ struct GByteArray {
 
 #[repr(C)]
 struct GArray {
-    data: *mut c_char,
+    data: *mut c_void,
     len: c_uint,
 }
 
