@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds the one kernel image of the bench: exactly the options of vm-configs/kconfig/linux, nothing else.
+# Builds a kernel with exactly the options of the folders $READS, nothing else. Where two give an option, the last holds:
+# the debug kernel is the bench's one, and its own folder on top.
 # In: /src (patched), /main (the checkout); scratch: /obj; out: /out.
 set -eu
-cat /main/vm-configs/kconfig/linux/*.config > /obj/wanted.config
+for folder in $READS; do cat "/main/$folder"/*.config; done |
+	awk -F= '/^CONFIG_/ { option[$1] = $0 } END { for (name in option) print option[name] }' | sort > /obj/wanted.config
 cd /src
 make -s O=/obj KCONFIG_ALLCONFIG=/obj/wanted.config allnoconfig
 

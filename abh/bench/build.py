@@ -41,11 +41,20 @@ COMPONENTS = {
     each.name: each
     for each in (
         Component("linux", 9, "kernel-patches/6.12", ("vm-configs/kconfig/linux",), needs_mib=3500),
+        Component(
+            "linux-debug",
+            12,
+            "kernel-patches/6.12",
+            ("vm-configs/kconfig/linux", "vm-configs/kconfig/linux-debug"),
+            needs_mib=5000,
+        ),
         Component("xen", 1.5, "hypervisor/xen/4.20", ("vm-configs/kconfig/xen",)),
         Component("qemu", 4, "hypervisor/qemu/10.0", needs_mib=2000),
         Component("glibc", 5, "glibc-patches/2.41", needs_mib=1500),
         Component("plugin", 0.1, reads=("hypervisor/qemu/plugin", "agent"), needs=("qemu",)),
         Component("agent", 0.1, reads=("agent",)),
+        Component("kernel-tests", 0.1, reads=("tests/kernel",)),
+        Component("mm-selftests", 2, "kernel-patches/6.12", needs_mib=2500),
         Component("workloads", 1, reads=("workloads",)),
         Component("guest-image", 0.5, needs=("glibc", "workloads", "agent"), roots=("guest",), needs_mib=1000),
         Component(
@@ -65,7 +74,7 @@ COMPONENTS = {
 
 
 def _recipe(name: str) -> Path:
-    stem = "initramfs" if name.endswith("-initramfs") else name
+    stem = "initramfs" if name.endswith("-initramfs") else name.removesuffix("-debug")
     return paths.CHECKOUT / "recipes" / f"{stem}.sh"
 
 
@@ -113,10 +122,10 @@ def path_of(name: str) -> Path:
     return _built(component, _own_series(component), key_of(name))
 
 
-def build_series(patches: series.Series) -> Path:
+def build_series(patches: series.Series, name: str | None = None) -> Path:
     """Builds the component of a series with these patches only: a prefix of the series, for instance."""
     folder = patches.folder.resolve().relative_to(paths.CHECKOUT)
-    component = next(each for each in COMPONENTS.values() if each.series == str(folder))
+    component = next(each for each in COMPONENTS.values() if each.series == str(folder) and name in (None, each.name))
     return _built(component, patches, _key(component, patches))
 
 
@@ -151,7 +160,7 @@ def _make(component: Component, patches: series.Series | None, inputs: Mapping[s
         read_only={**inputs, "/main": paths.CHECKOUT},
         writable=writable,
         scratch="/in",
-        env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "800M"},
+        env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "800M", "READS": " ".join(component.reads)},
     )
     recipe = f"/main/recipes/{_recipe(component.name).name}"
     root.run(prefix, ["sh", recipe], log=log, what=f"building {component.name}")

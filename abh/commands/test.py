@@ -65,11 +65,19 @@ def _plugin() -> bool:
     )
 
 
+def _kernel() -> bool:
+    """A bounded part of what `abh kernel-test` can do; `abh kernel-test fuzz --debug-kernel --ops …` does more."""
+    fuzz = ("kernel-test", "fuzz", "--ops", "60000")
+    runs = [("kernel-test", "semantics"), (*fuzz, "--policy", "always"), (*fuzz, "--policy", "never", "--seed", "2")]
+    return all([_abh(*words) for words in runs])  # a list: each runs even if one before it failed
+
+
 STAGES: dict[str, Callable[[], bool]] = {
     "lint": lambda: _abh("lint"),
     "unit": lambda: _pytest("tests/unit", "-n", "2"),
     "browser": lambda: _pytest("tests/browser"),
     "series": lambda: _abh("check-series", "--build"),
     "plugin": _plugin,
+    "kernel": _kernel,
     "boot": lambda: _pytest("tests/boot"),
 }

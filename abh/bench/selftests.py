@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""The kernel's own tests of memory management (tools/testing/selftests/mm), run under one policy after another.
+
+They are compared with themselves: what a test says with ABH off it must say with ABH on. A test that fails or skips in
+this machine under both says nothing about ABH, and is listed as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from abh.bench import build, testbed
+
+KNOB = "/sys/kernel/mm/abh/enabled"
+LIMIT_S = 400  # of one test
+
+# As run_vmtests.sh calls them, with smaller sizes where time asks for it. Not here: tests of hugetlb's own accounting,
+# of hardware poison, of HMM and of GUP's debugging device, which need devices or options that this kernel has not.
+COMMANDS = """
+map_fixed_noreplace
+map_populate
+mlock2-tests
+mremap_test
+mremap_dontunmap
+mrelease_test
+madv_populate
+mkdirty
+mdwe_test
+mseal_test
+droppable
+soft-dirty
+pagemap_ioctl
+cow
+on-fault-limit
+virtual_address_range
+compaction_test
+split_huge_page_test
+khugepaged all:anon
+transhuge-stress -d 5
+skip_anon_align
+ksm_functional_tests
+uffd-unit-tests
+uffd-stress anon 20 4
+hugepage-mremap
+hugetlb-madvise
+map_hugetlb
+thuge-gen
+""".split("\n")[1:-1]
+
+# "ok 3 name" of TAP, with or without what follows "#"; numbers and addresses within a name change from run to run.
+TAP = re.compile(r"^(?:# )?(ok|not ok) \d+ (.*)$")
+CHANGING = re.compile(r"0x[0-9a-f]+|\d+")
+
+Outcome = tuple[str, ...]
+
+
+def outcome(lines: Sequence[str]) -> Outcome:
+    """What a test said of itself: its status and its results, in order, without what differs each time."""
+    results = [f"{match[1]} {CHANGING.sub('N', match[2])}".rstrip() for line in lines if (match := TAP.match(line))]
+    status = [line.removeprefix("TEST ") for line in lines if line.startswith("TEST status ")]
+    return (status[-1] if status else "no status", *results)
+
+
+def split_by_policy(lines: Sequence[str]) -> dict[str, list[str]]:
+    """The lines that were said under each policy."""
+    parts: dict[str, list[str]] = {}
+    policy = "stock"
+    for line in lines:
+        if line.startswith(f"TEST set {KNOB} "):
+            policy = line.rpartition(" ")[2]
+        parts.setdefault(policy, []).append(line)
+    return parts
+
+
+def differences(off: dict[str, Outcome], on: dict[str, Outcome]) -> list[str]:
+    """What each test says otherwise."""
+    found = []
+    for name in sorted(off.keys() | on.keys()):
+        here, there = off.get(name, ("not run",)), on.get(name, ("not run",))
+        if here != there:
+            found.append(f"{name}: off: {here[0]}, on: {there[0]}")
+            found += [f"  only off: {line}" for line in here[1:] if line not in there]
+            found += [f"  only on:  {line}" for line in there[1:] if line not in here]
+    return found
+
+
+def run(linux: Path, policies: Sequence[str], *, limit_s: float, tell: Callable[[str], None]) -> bool:
+    """Runs them all under each policy; whether they say the same under all, and the kernel did not complain."""
+    folder = build.path_of("mm-selftests")
+    wanted = {command.split()[0] for command in COMMANDS}
+    files = {name: (folder / name).read_bytes() for name in sorted(wanted) if (folder / name).is_file()}
+    commands = [command for command in COMMANDS if command.split()[0] in files]
+    job = [f"limit {LIMIT_S}", "set /proc/sys/vm/nr_hugepages 16"]
+    for policy in policies:
+        job += [f"set {KNOB} {policy}"] if policy != "stock" else []
+        job += [f"run /{command}" for command in commands]
+    said = testbed.run(linux, job, limit_s=limit_s, files=files, memory_mib=2048, tell=tell)
+    parts = split_by_policy(said.lines)
+    outcomes = [
+        {command: outcome(lines) for command, lines in testbed.outputs(parts.get(policy, []))} for policy in policies
+    ]
+    for command, (status, *results) in outcomes[0].items():
+        passed = sum(result.startswith("ok") for result in results)
+        print(f"{command}: {status}, {passed} of {len(results)} ok")
+    found = [line for other in outcomes[1:] for line in differences(outcomes[0], other)]
+    print("\n".join(found) if found else f"the same under: {', '.join(policies)}")
+    if said.problem:
+        print(f"selftests: {said.problem}")
+    return not found and said.problem is None

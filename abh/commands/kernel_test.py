@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""Test the patched kernel itself, in an emulated machine.
+
+  fuzz        random memory calls against a model of their semantics (tests/kernel/fuzz.c)
+  semantics   one case for each thing that must hold (tests/kernel/semantics.c), and a comparison with the unpatched
+              kernel: with ABH off, a program must see the same
+  selftests   the kernel's own tools/testing/selftests/mm, with ABH off and on
+
+A kernel without ABH is tested as stock; --stock takes the series without ABH's patches.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "test the patched kernel: fuzz it, check its semantics, run its selftests"
+POLICIES = ("never", "opt-in", "always")
+KNOBS = "/sys/kernel/mm/abh"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument("what", choices=sorted(TESTS), help="which tests")
+    parser.add_argument("--debug-kernel", action="store_true", help="with KASAN, lockdep and CONFIG_DEBUG_VM (slow)")
+    parser.add_argument("--stock", action="store_true", help="the kernel without ABH's patches")
+    parser.add_argument(
+        "--policy", choices=POLICIES, default="always", help="fuzz: who gets ABH (default: %(default)s)"
+    )
+    parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help=f"fuzz: a file of {KNOBS}")
+    parser.add_argument("--ops", type=int, default=100_000, help="fuzz: operations (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="fuzz: seed (default: %(default)s)")
+    parser.add_argument("--episode", type=int, default=0, help="fuzz: begin with this episode")
+    parser.add_argument("--aslr", action="store_true", help="fuzz: random addresses")
+    parser.add_argument("--noise", action="store_true", help="fuzz: a second thread reads meanwhile, on two processors")
+    parser.add_argument("--replay", type=Path, help="fuzz: run the operations of this file, as a failure printed them")
+    parser.add_argument("--minutes", type=float, help="how long it may take (default: by what it does)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run them; status 1 if something does not hold."""
+    return 0 if TESTS[args.what](args) else 1
+
+
+def _kernel(args: argparse.Namespace) -> Path:
+    from abh.bench import testbed
+
+    return testbed.kernel("linux-debug" if args.debug_kernel else "linux", stock=args.stock)
+
+
+def _has_abh(args: argparse.Namespace) -> bool:
+    from abh.bench import testbed
+
+    return not args.stock and testbed.has_abh()
+
+
+def _knobs(args: argparse.Namespace) -> list[str]:
+    """Lines of the job that set ABH up."""
+    if not _has_abh(args):
+        return []
+    pairs = [pair.partition("=") for pair in args.set]
+    return [f"set {KNOBS}/{name} {value}" for name, _, value in pairs] + [f"set {KNOBS}/enabled {args.policy}"]
+
+
+def _fuzz(args: argparse.Namespace) -> bool:
+    from abh.bench import testbed
+
+    words = ["/fuzz", "--seed", str(args.seed), "--ops", str(args.ops), "--episode", str(args.episode)]
+    words += [f"--{name}" for name in ("aslr", "noise") if getattr(args, name)]
+    files = {}
+    if args.replay:
+        files["replay"] = args.replay.read_bytes()
+        words += ["--replay", "/replay"]
+    knobs = _knobs(args)
+    if knobs and args.policy != "never":
+        words += ["--extended"]
+    # Slowest seen: 300 operations a second in the debug kernel. Shrinking a failure takes some minutes more.
+    limit_s = 60 * args.minutes if args.minutes else 900 + args.ops / 100
+    job = [*knobs, f"run {' '.join(words)}"]
+    processors = 2 if args.noise else 1
+    said = testbed.run(_kernel(args), job, limit_s=limit_s, files=files, processors=processors, tell=_tell)
+    return _verdict(said)
+
+
+def _semantics(args: argparse.Namespace) -> bool:
+    from abh.bench import testbed
+
+    # The layout first: nothing has set ABH on yet.
+    job = ["run /semantics layout", "run /semantics"]
+    limit_s = 60 * (args.minutes or (30 if args.debug_kernel else 10))
+    said = testbed.run(_kernel(args), job, limit_s=limit_s, tell=_tell)
+    held = _verdict(said)
+    if not _has_abh(args):
+        return held
+    stock = testbed.run(
+        testbed.kernel("linux-debug" if args.debug_kernel else "linux", stock=True), job[:1], limit_s=limit_s
+    )
+    return _same_layout(*(testbed.outputs(each.lines)[0][1] for each in (stock, said))) and held
+
+
+def _same_layout(stock: list[str], off: list[str]) -> bool:
+    import difflib
+
+    differences = list(difflib.unified_diff(stock, off, "unpatched", "ABH off", lineterm=""))
+    print("\n".join(differences) if differences else "with ABH off a program sees the same as on the unpatched kernel")
+    return bool(stock) and not differences
+
+
+def _selftests(args: argparse.Namespace) -> bool:
+    from abh.bench import selftests
+
+    policies = ["never", "always"] if _has_abh(args) else ["stock"]
+    return selftests.run(_kernel(args), policies, limit_s=60 * (args.minutes or 60), tell=_tell)
+
+
+TESTS = {"fuzz": _fuzz, "semantics": _semantics, "selftests": _selftests}
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)
+
+
+def _verdict(said: object) -> bool:
+    from abh.bench import testbed
+
+    assert isinstance(said, testbed.Said)
+    if said.problem:
+        print(f"kernel-test: {said.problem}", flush=True)
+    return said.ok

@@ -1,0 +1,15 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Builds the programs that test a kernel: static, so that an initramfs of a few files holds them.
+# In: /main (the checkout); out: /out.
+set -eu
+cd /main/tests/kernel
+compile() {
+	name=$1
+	shift
+	gcc -O2 -Wall -Wextra -Werror -static -o "/out/$name" "$@"
+	strip "/out/$name"
+}
+compile init init.c
+compile fuzz fuzz.c model.c draw.c access.c map.c advise.c remap.c ops.c maps.c
+compile semantics -pthread semantics.c

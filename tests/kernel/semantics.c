@@ -1,0 +1,761 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What must hold for a program under alignment-based hugepages, one case each; the fuzzer tests the memory calls
+ * themselves. Each case runs in a process of its own, first with ABH off, then with it on for everybody. A kernel that
+ * has no ABH runs each once, as stock: there the cases must hold as well, or they ask too much.
+ *
+ * A case returns (it holds), fails, or skips with a reason. Output is TAP; lines "# value" are what was measured.
+ *
+ * "semantics layout" prints what a program sees of its memory, for comparing two kernels; it takes no part in the
+ * cases.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KNOB "/sys/kernel/mm/abh/enabled"
+#define GROUP "/sys/fs/cgroup/semantics"
+#define KIB 1024ul
+#define MIB (1024 * KIB)
+#define PAGE 4096ul
+#define HUGE (2 * MIB)
+/* An odd size whose tail ABH extends: 1.25 MiB becomes 2 MiB. */
+#define ODD (1280 * KIB)
+#define CACTUS (4632 * KIB) /* cactusBSSN's: upstream's alignment made it up to 600 % slower */
+#define ANON (MAP_PRIVATE | MAP_ANONYMOUS)
+#define SKIPPED 4
+
+static const char *state; /* "stock", "off" or "on" */
+
+/* Outcomes */
+
+__attribute__((format(printf, 1, 2), noreturn)) static void fails(const char *format, ...)
+{
+	va_list words;
+
+	va_start(words, format);
+	printf("# ");
+	vprintf(format, words);
+	printf("\n");
+	va_end(words);
+	fflush(stdout);
+	_exit(1);
+}
+
+__attribute__((noreturn)) static void skips(const char *reason)
+{
+	printf("# skipped: %s\n", reason);
+	fflush(stdout);
+	_exit(SKIPPED);
+}
+
+static void value(const char *name, long number)
+{
+	printf("# value %s.%s %ld\n", state, name, number);
+}
+
+/* The system */
+
+static long read_number(const char *path, const char *key)
+{
+	char line[256];
+	long found = -1;
+	FILE *file = fopen(path, "re");
+
+	while (file && found < 0 && fgets(line, sizeof(line), file))
+		if (!strncmp(line, key, strlen(key)))
+			found = strtol(line + strlen(key) + strspn(line + strlen(key), ": \t"), NULL, 10);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static int write_file(const char *path, const char *format, ...)
+{
+	char text[128];
+	va_list words;
+	ssize_t done = -1;
+	int length, file = open(path, O_WRONLY | O_CLOEXEC);
+
+	va_start(words, format);
+	length = vsnprintf(text, sizeof(text), format, words);
+	va_end(words);
+	if (file >= 0) {
+		done = write(file, text, (size_t)length);
+		close(file);
+	}
+	return done == length ? 0 : -1;
+}
+
+static long minor_faults(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_minflt;
+}
+
+/* Lines of /proc/self/maps, without allocating memory meanwhile. */
+static char *maps(void)
+{
+	static char texts[2][1 << 17];
+	static int turn;
+	char *text = texts[turn ^= 1];
+	size_t length = 0;
+	ssize_t got;
+	int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+	while ((got = read(file, text + length, sizeof(texts[0]) - 1 - length)) > 0)
+		length += (size_t)got;
+	text[length] = '\0';
+	close(file);
+	return text;
+}
+
+static long count_vmas(void)
+{
+	long n = 0;
+
+	for (const char *at = maps(); (at = strchr(at, '\n')); at++)
+		n++;
+	return n;
+}
+
+/* The mapping that holds an address. */
+static bool find_vma(const void *address, uintptr_t *start, uintptr_t *end)
+{
+	for (char *line = maps(); line && *line; line = strchr(line, '\n') + 1)
+		if (sscanf(line, "%lx-%lx", start, end) == 2 && *start <= (uintptr_t)address &&
+		    (uintptr_t)address < *end)
+			return true;
+	return false;
+}
+
+static char *map(size_t bytes, int flags)
+{
+	char *got = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+	if (got == MAP_FAILED)
+		fails("mmap of %zu KiB: %s", bytes / KIB, strerror(errno));
+	return got;
+}
+
+static void *grow(size_t bytes)
+{
+	void *at = sbrk((intptr_t)bytes);
+
+	if (at == (void *)-1)
+		fails("sbrk of %zu KiB: %s", bytes / KIB, strerror(errno));
+	return at;
+}
+
+static void fill(char *at, size_t bytes, int seed)
+{
+	for (size_t i = 0; i < bytes; i += PAGE)
+		*(volatile long *)(at + i) = (long)i + seed;
+}
+
+static void expect(const char *at, size_t bytes, int seed, const char *where)
+{
+	for (size_t i = 0; i < bytes; i += PAGE)
+		if (*(const volatile long *)(at + i) != (seed ? (long)i + seed : 0))
+			fails("%s: wrong contents at offset %#zx", where, i);
+}
+
+/* How many mappings a process gets before it is refused. */
+static long count_maps(size_t bytes, int flags, long most)
+{
+	long n = 0;
+
+	while (n < most && mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED)
+		n++;
+	return n;
+}
+
+/* Limits: what stock grants is granted. */
+
+static void at_least(long got, long stock, const char *what)
+{
+	value(what, got);
+	if (got < stock)
+		fails("%s: %ld granted, stock grants %ld", what, got, stock);
+}
+
+static void limit(int which, long bytes)
+{
+	struct rlimit limit = { (rlim_t)bytes, (rlim_t)bytes };
+
+	if (setrlimit(which, &limit))
+		fails("setrlimit: %s", strerror(errno));
+}
+
+static void rlimit_as(void)
+{
+	long size = read_number("/proc/self/status", "VmSize") * (long)KIB;
+
+	limit(RLIMIT_AS, size + 10 * (long)ODD);
+	at_least(count_maps(ODD, ANON, 100), 10, "RLIMIT_AS.mappings");
+}
+
+static void rlimit_data(void)
+{
+	long size = read_number("/proc/self/status", "VmData") * (long)KIB;
+
+	limit(RLIMIT_DATA, size + 10 * (long)ODD);
+	at_least(count_maps(ODD, ANON, 100), 10, "RLIMIT_DATA.mappings");
+}
+
+static void rlimit_data_heap(void)
+{
+	long size = read_number("/proc/self/status", "VmData") * (long)KIB, n = 0;
+
+	limit(RLIMIT_DATA, size + 10 * (long)ODD);
+	while (n < 100 && sbrk(ODD) != (void *)-1)
+		n++;
+	at_least(n, 10, "RLIMIT_DATA.heap");
+}
+
+static void rlimit_as_mremap(void)
+{
+	long size;
+	char *at = map(ODD, ANON);
+
+	size = read_number("/proc/self/status", "VmSize") * (long)KIB;
+	limit(RLIMIT_AS, size + (long)ODD);
+	if (mremap(at, ODD, 2 * ODD, MREMAP_MAYMOVE) == MAP_FAILED)
+		fails("mremap up to the limit: %s", strerror(errno));
+}
+
+static void overcommit(void)
+{
+	long free, n;
+
+	if (write_file("/proc/sys/vm/overcommit_memory", "2"))
+		skips("/proc/sys/vm/overcommit_memory cannot be written");
+	/* Strict: what is mapped counts. A part is kept back for the administrator and for this process. */
+	write_file("/proc/sys/vm/overcommit_kbytes", "300000");
+	write_file("/proc/sys/vm/admin_reserve_kbytes", "0");
+	write_file("/proc/sys/vm/user_reserve_kbytes", "0");
+	free = (read_number("/proc/meminfo", "CommitLimit") - read_number("/proc/meminfo", "Committed_AS")) * (long)KIB;
+	n = count_maps(ODD, ANON, 100000);
+	write_file("/proc/sys/vm/overcommit_memory", "0");
+	at_least(n, free / (long)ODD - 2, "overcommit.mappings"); /* 2: other processes change it meanwhile */
+}
+
+static void map_count(void)
+{
+	long n, before = read_number("/proc/sys/vm/max_map_count", "");
+
+	if (write_file("/proc/sys/vm/max_map_count", "%ld", count_vmas() + 40))
+		skips("/proc/sys/vm/max_map_count cannot be written");
+	/* Stock merges neighbours, so that any number of them are one. */
+	n = count_maps(ODD, ANON, 200);
+	write_file("/proc/sys/vm/max_map_count", "%ld", before);
+	at_least(n, 200, "max_map_count.mappings");
+}
+
+static void enter_group(const char *max, const char *swap)
+{
+	write_file("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+	if (mkdir(GROUP, 0755) && errno != EEXIST)
+		skips("no memory control group");
+	if (write_file(GROUP "/memory.max", "%s", max) || write_file(GROUP "/memory.swap.max", "%s", swap) ||
+	    write_file(GROUP "/cgroup.procs", "0"))
+		skips("the memory control group cannot be set");
+}
+
+static void memory_group(void)
+{
+	enter_group("16M", "0");
+	/* 12.5 MiB in a group of 16: more than one extended mapping would still do, all of them would not. */
+	for (int i = 0; i < 10; i++)
+		fill(map(ODD, ANON), ODD, 1);
+}
+
+static void memory_group_heap(void)
+{
+	char *base = grow(0);
+
+	enter_group("16M", "0");
+	for (int i = 0; i < 40; i++)
+		fill(grow(320 * KIB), 320 * KIB, 1);
+	for (int i = 0; i < 40; i++)
+		expect(base + (size_t)i * 320 * KIB, 320 * KIB, 1, "heap");
+}
+
+static void pressure(void)
+{
+	char *at[20];
+
+	if (read_number("/proc/meminfo", "SwapTotal") <= 0)
+		skips("no swap");
+	enter_group("16M", "max");
+	for (int i = 0; i < 20; i++)
+		fill(at[i] = i % 2 ? grow(ODD) : map(ODD, ANON), ODD, i + 1);
+	for (int i = 0; i < 20; i++)
+		expect(at[i], ODD, i + 1, "after swapping");
+}
+
+/* What is asked for is what is charged, locked, filled and told. */
+
+static void populate(void)
+{
+	long before = read_number("/proc/self/status", "VmRSS"), more;
+
+	map(ODD, ANON | MAP_POPULATE);
+	more = read_number("/proc/self/status", "VmRSS") - before;
+	value("populate.rss_kib", more);
+	if (more < (long)(ODD / KIB) || more > (long)(ODD / KIB) + 256)
+		fails("MAP_POPULATE of %lu KiB took %ld KiB", ODD / KIB, more);
+}
+
+static void lock_all(void)
+{
+	long before, locked;
+
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		skips("mlockall is refused");
+	before = read_number("/proc/self/status", "VmLck");
+	map(ODD, ANON);
+	locked = read_number("/proc/self/status", "VmLck") - before;
+	value("mlockall.mmap_kib", locked);
+	if (locked != ODD / KIB)
+		fails("mmap of %lu KiB locked %ld KiB", ODD / KIB, locked);
+	before += locked;
+	grow(ODD);
+	locked = read_number("/proc/self/status", "VmLck") - before;
+	value("mlockall.heap_kib", locked);
+	if (locked != ODD / KIB)
+		fails("sbrk of %lu KiB locked %ld KiB", ODD / KIB, locked);
+}
+
+/* After memory was mapped and extended, locking all must not take the extensions. */
+static void lock_later(void)
+{
+	long before = read_number("/proc/self/status", "VmSize"), size, locked;
+
+	map(ODD, ANON);
+	size = read_number("/proc/self/status", "VmSize") - before;
+	value("mmap.vmsize_kib", size);
+	if (mlockall(MCL_CURRENT))
+		skips("mlockall is refused");
+	locked = read_number("/proc/self/status", "VmRSS");
+	value("mlockall.rss_kib", locked);
+	if (locked > before + (long)(ODD / KIB) + 256)
+		fails("mlockall made %ld KiB resident of %ld KiB asked for", locked, before + (long)(ODD / KIB));
+}
+
+static void excluded(const char *what, size_t bytes, int protection, int flags, int file)
+{
+	uintptr_t start, end;
+	char *got = mmap(NULL, bytes, protection, flags, file, 0);
+
+	if (got == MAP_FAILED)
+		fails("%s: %s", what, strerror(errno));
+	if (!find_vma(got, &start, &end))
+		fails("%s: not found", what);
+	if (start != (uintptr_t)got || end != (uintptr_t)got + bytes)
+		fails("%s of %#zx bytes at %p is %#lx-%#lx", what, bytes, (void *)got, start, end);
+	munmap(got, bytes);
+}
+
+static void exclusions(void)
+{
+	/* A protection that nothing else has: so they merge with nothing. */
+	int file = memfd_create("file", MFD_CLOEXEC), both = PROT_READ | PROT_WRITE | PROT_EXEC;
+
+	if (ftruncate(file, ODD))
+		fails("memfd: %s", strerror(errno));
+	excluded("shared anonymous memory", ODD, both, MAP_SHARED | MAP_ANONYMOUS, -1);
+	excluded("a shared file", ODD, both, MAP_SHARED, file);
+	excluded("a private file", ODD, both, MAP_PRIVATE, file);
+	excluded("a stack", ODD, both, ANON | MAP_STACK, -1);
+	excluded("MAP_NORESERVE", ODD, both, ANON | MAP_NORESERVE, -1);
+	excluded("MAP_GROWSDOWN", 16 * PAGE, both, ANON | MAP_GROWSDOWN, -1);
+	excluded("PROT_NONE", ODD, PROT_NONE, ANON, -1);
+}
+
+static void small_heap(void)
+{
+	uintptr_t start, end;
+	char *base = grow(64 * KIB), *top = sbrk(0);
+
+	fill(base, 64 * KIB, 1);
+	if (!find_vma(base, &start, &end))
+		fails("the heap is not there");
+	value("small_heap.kib_beyond", (long)(end - (uintptr_t)top) / (long)KIB);
+	if (end != (((uintptr_t)top + PAGE - 1) & ~(PAGE - 1)))
+		fails("a small heap ends at %#lx, and was asked to end at %p", end, (void *)top);
+}
+
+static void heap_reads_zero(void)
+{
+	char *base = grow(5 * MIB + 3 * PAGE);
+	size_t size = 5 * MIB + 3 * PAGE, back = 2 * MIB + 5 * PAGE;
+
+	fill(base, size, 7);
+	madvise((void *)(((uintptr_t)base + size - back / 2) & ~(PAGE - 1)), 64 * PAGE, MADV_PAGEOUT);
+	if (brk(base + size - back))
+		fails("the heap cannot shrink");
+	if (sbrk(0) != base + size - back)
+		fails("the heap ends at %p, expected %p", sbrk(0), (void *)(base + size - back));
+	if (grow(back) != base + size - back)
+		fails("the heap grew elsewhere");
+	expect(base, size - back, 7, "kept heap");
+	expect(base + size - back, back, 0, "heap taken again");
+}
+
+static void nothing_left(void)
+{
+	static const size_t tails[] = { 0, PAGE, MIB - PAGE, MIB, MIB + PAGE, HUGE - PAGE };
+	long before = count_vmas(), size = read_number("/proc/self/status", "VmSize");
+
+	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++)
+		for (size_t huge = 0; huge < 3; huge++) {
+			size_t bytes = huge * HUGE + tails[i];
+			char *at = bytes ? map(bytes, ANON) : NULL;
+
+			if (!bytes)
+				continue;
+			fill(at, bytes, 1);
+			if (munmap(at, bytes))
+				fails("munmap: %s", strerror(errno));
+			if (count_vmas() != before || read_number("/proc/self/status", "VmSize") != size)
+				fails("munmap of %zu KiB left something", bytes / KIB);
+		}
+}
+
+static void rights(void)
+{
+	char *at = map(2 * HUGE + ODD, ANON), *behind;
+	char byte;
+	int ends[2];
+
+	if (pipe(ends) || mprotect(at + HUGE, ODD, PROT_READ))
+		fails("mprotect: %s", strerror(errno));
+	/* Reading from a pipe into a page tells whether it can be written, without a signal. */
+	for (behind = at; behind < at + 2 * HUGE + ODD; behind += PAGE) {
+		bool protected = behind >= at + HUGE && behind < at + HUGE + ODD, refused;
+
+		if (write(ends[1], "", 1) != 1)
+			fails("pipe: %s", strerror(errno));
+		refused = read(ends[0], behind, 1) < 0;
+		if (refused && read(ends[0], &byte, 1) != 1)
+			fails("pipe: %s", strerror(errno));
+		if (refused != protected)
+			fails("page %ld is %s", (long)(behind - at) / (long)PAGE,
+			      refused ? "protected" : "not protected");
+	}
+}
+
+/* Address space layout */
+
+static void cactus(void)
+{
+	long vmas = count_vmas(), faults = minor_faults(), size = read_number("/proc/self/status", "VmSize");
+
+	for (int i = 0; i < 24; i++)
+		fill(map(CACTUS, ANON), CACTUS, 1);
+	value("cactus.vmas", count_vmas() - vmas);
+	value("cactus.faults", minor_faults() - faults);
+	value("cactus.vmsize_kib", read_number("/proc/self/status", "VmSize") - size);
+}
+
+#define EXECS 300
+
+static void measure_bits(const char *name, const uintptr_t *seen, long wanted)
+{
+	long bits = 0;
+
+	for (int bit = 0; bit < 48; bit++) {
+		long ones = 0;
+
+		for (int i = 0; i < EXECS; i++)
+			ones += (seen[i] >> bit) & 1;
+		/* Random: 150 of 300 on average, 8.7 the standard deviation. A sum's high bits may lean. */
+		bits += ones > EXECS / 5 && ones < EXECS * 4 / 5;
+	}
+	value(name, bits);
+	if (wanted && bits < wanted)
+		fails("%s: %ld bits are random, stock has %ld", name, bits, wanted);
+}
+
+static void randomness(void)
+{
+	static uintptr_t seen[4][EXECS];
+	long bits = read_number("/proc/sys/vm/mmap_rnd_bits", "");
+	int ends[2];
+
+	if (read_number("/proc/sys/kernel/randomize_va_space", "") != 2)
+		skips("addresses are not random");
+	for (int i = 0; i < EXECS; i++) {
+		uintptr_t got[4];
+		pid_t child;
+
+		if (pipe(ends))
+			fails("pipe: %s", strerror(errno));
+		child = vfork();
+		if (child == 0) {
+			dup2(ends[1], 1);
+			execl("/proc/self/exe", "semantics", "addresses", NULL);
+			_exit(127);
+		}
+		close(ends[1]);
+		if (read(ends[0], got, sizeof(got)) != sizeof(got))
+			fails("a program did not tell its addresses");
+		close(ends[0]);
+		waitpid(child, NULL, 0);
+		for (int j = 0; j < 4; j++)
+			seen[j][i] = got[j];
+	}
+	/* Stock: the heap starts on a page within 1 GiB; hugepage-sized mappings have been aligned since Linux 6.7. */
+	measure_bits("aslr.heap_bits", seen[0], 17);
+	measure_bits("aslr.mmap_page_bits", seen[1], bits - 1);
+	measure_bits("aslr.mmap_odd_bits", seen[2], bits - 1);
+	measure_bits("aslr.mmap_4mib_bits", seen[3], bits - 9 - 1);
+}
+
+static int tell_addresses(void)
+{
+	uintptr_t found[4];
+
+	found[0] = (uintptr_t)sbrk(0);
+	found[1] = (uintptr_t)mmap(NULL, PAGE, PROT_READ, ANON, -1, 0);
+	/* Before the aligned one: what follows that has its low bits from it. */
+	found[2] = (uintptr_t)mmap(NULL, ODD, PROT_READ | PROT_WRITE, ANON, -1, 0);
+	found[3] = (uintptr_t)mmap(NULL, 4 * MIB, PROT_READ, ANON, -1, 0);
+	return write(1, found, sizeof(found)) == sizeof(found) ? 0 : 1;
+}
+
+/* Others that watch memory */
+
+static void merging(void)
+{
+	char *at;
+
+	if (write_file("/sys/kernel/mm/ksm/run", "1"))
+		skips("no KSM");
+	write_file("/sys/kernel/mm/ksm/pages_to_scan", "10000");
+	write_file("/sys/kernel/mm/ksm/sleep_millisecs", "1");
+	at = map(ODD, ANON);
+	for (size_t i = 0; i < ODD; i += PAGE)
+		memset(at + i, 0x5a, PAGE);
+	if (madvise(at, ODD, MADV_MERGEABLE))
+		fails("MADV_MERGEABLE: %s", strerror(errno));
+	for (int tries = 0; tries < 100 && read_number("/sys/kernel/mm/ksm/pages_sharing", "") < 100; tries++)
+		usleep(100000);
+	value("ksm.pages_sharing", read_number("/sys/kernel/mm/ksm/pages_sharing", ""));
+	if (read_number("/sys/kernel/mm/ksm/pages_sharing", "") < 100)
+		fails("KSM merges nothing");
+	for (size_t i = 0; i < ODD; i += PAGE)
+		at[i + 17] = (char)(i / PAGE);
+	for (size_t i = 0; i < ODD; i += PAGE)
+		if (at[i + 17] != (char)(i / PAGE) || at[i + 16] != 0x5a)
+			fails("page %zu was lost by merging", i / PAGE);
+}
+
+static void *touch(void *at)
+{
+	*(volatile char *)at;
+	return NULL;
+}
+
+static void user_faults(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_copy copy = { .len = PAGE };
+	int handle = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	static char page[PAGE] __attribute__((aligned(4096))) = "from the handler";
+	struct uffd_msg message;
+	char *at;
+
+	if (handle < 0)
+		skips("no userfaultfd");
+	at = map(ODD, ANON);
+	range.range.start = (uintptr_t)at;
+	range.range.len = ODD;
+	if (ioctl(handle, UFFDIO_API, &api) || ioctl(handle, UFFDIO_REGISTER, &range))
+		fails("UFFDIO_REGISTER: %s", strerror(errno));
+	/* Every page asks for itself: none comes with a hugepage. */
+	for (size_t i = 0; i < ODD; i += 64 * PAGE) {
+		pthread_t thread;
+
+		copy.dst = (uintptr_t)at + i;
+		copy.src = (uintptr_t)page;
+		if (pthread_create(&thread, NULL, touch, at + i))
+			fails("no thread");
+		if (read(handle, &message, sizeof(message)) != sizeof(message) ||
+		    message.event != UFFD_EVENT_PAGEFAULT || (message.arg.pagefault.address & ~(PAGE - 1)) != copy.dst)
+			fails("the fault at page %zu was not told", i / PAGE);
+		if (ioctl(handle, UFFDIO_COPY, &copy))
+			fails("UFFDIO_COPY: %s", strerror(errno));
+		pthread_join(thread, NULL);
+		if (strcmp(at + i, page))
+			fails("page %zu does not hold what the handler gave", i / PAGE);
+	}
+}
+
+static void copy_on_write(void)
+{
+	char *heap = grow(4 * MIB + ODD), *at = map(ODD, ANON);
+	int status;
+	pid_t child;
+
+	fill(heap, 4 * MIB + ODD, 1);
+	fill(at, ODD, 2);
+	child = fork();
+	if (child == 0) {
+		expect(heap, 4 * MIB + ODD, 1, "child's heap");
+		fill(heap + 3 * MIB, MIB, 3);
+		fill(at, ODD, 4);
+		if (sbrk(-(intptr_t)ODD) == (void *)-1 || grow(ODD) != heap + 4 * MIB)
+			fails("the child's heap does not shrink and grow");
+		expect(heap + 4 * MIB, ODD, 0, "child's heap, taken again");
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	if (status)
+		fails("child: status %#x", (unsigned)status);
+	expect(heap, 4 * MIB + ODD, 1, "parent's heap");
+	expect(at, ODD, 2, "parent's mapping");
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{ "RLIMIT_AS", rlimit_as },
+	{ "RLIMIT_AS and mremap", rlimit_as_mremap },
+	{ "RLIMIT_DATA", rlimit_data },
+	{ "RLIMIT_DATA and the heap", rlimit_data_heap },
+	{ "strict overcommit", overcommit },
+	{ "vm.max_map_count", map_count },
+	{ "memory control group", memory_group },
+	{ "memory control group and the heap", memory_group_heap },
+	{ "swapping under pressure", pressure },
+	{ "MAP_POPULATE takes what was asked for", populate },
+	{ "mlockall(MCL_FUTURE) locks what was asked for", lock_all },
+	{ "mlockall(MCL_CURRENT) takes no extension", lock_later },
+	{ "exclusions have the size asked for", exclusions },
+	{ "a small heap is not extended", small_heap },
+	{ "heap taken again reads zero", heap_reads_zero },
+	{ "munmap leaves nothing", nothing_left },
+	{ "mprotect changes what was named", rights },
+	{ "cactusBSSN's mappings", cactus },
+	{ "random bits of addresses", randomness },
+	{ "KSM", merging },
+	{ "userfaultfd", user_faults },
+	{ "copy on write", copy_on_write },
+};
+
+#define CASES (sizeof(cases) / sizeof(cases[0]))
+
+static int run_cases(const char *only)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < CASES; i++) {
+		int status;
+		pid_t child;
+
+		if (only && !strstr(cases[i].name, only))
+			continue;
+		fflush(stdout);
+		child = fork();
+		if (child == 0) {
+			alarm(300);
+			cases[i].run();
+			fflush(stdout);
+			_exit(0);
+		}
+		waitpid(child, &status, 0);
+		rmdir(GROUP);
+		failed += status && status != SKIPPED << 8;
+		if (WIFSIGNALED(status))
+			printf("# signal %d\n", WTERMSIG(status));
+		printf("%sok %zu - %s: %s%s\n", status && status != SKIPPED << 8 ? "not " : "", i + 1, state,
+		       cases[i].name, status == SKIPPED << 8 ? " # SKIP" : "");
+	}
+	return failed;
+}
+
+/* What a program sees: the same on two kernels that claim to behave alike, if addresses are not random. */
+static int layout(void)
+{
+	static const size_t tails[] = { PAGE, MIB - PAGE, MIB, MIB + PAGE, HUGE - PAGE, HUGE };
+	char *at[18], *base = sbrk(0);
+	size_t n = 0;
+
+	if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE)) {
+		personality(ADDR_NO_RANDOMIZE);
+		execl("/proc/self/exe", "semantics", "layout", NULL);
+	}
+	printf("heap %p\n", (void *)base);
+	for (size_t i = 0; i < 6; i++)
+		for (size_t huge = 0; huge < 3; huge++, n++) {
+			long faults = minor_faults();
+
+			at[n] = map(huge * HUGE + tails[i], ANON);
+			fill(at[n], huge * HUGE + tails[i], 1);
+			faults = minor_faults() - faults;
+			printf("mmap %zu KiB: %p, %ld faults\n", (huge * HUGE + tails[i]) / KIB, (void *)at[n], faults);
+		}
+	for (size_t i = 0; i < n; i += 2)
+		munmap(at[i], tails[i / 3] + (i % 3) * HUGE);
+	for (size_t i = 1; i < n; i += 2)
+		printf("mremap: %p\n", mremap(at[i], tails[i / 3] + (i % 3) * HUGE, ODD + i * PAGE, MREMAP_MAYMOVE));
+	for (size_t i = 0; i < 20; i++) {
+		long faults = minor_faults();
+		char *more = grow(300 * KIB);
+
+		fill(more, 300 * KIB, 1);
+		faults = minor_faults() - faults;
+		printf("sbrk: %p, %ld faults\n", (void *)more, faults);
+	}
+	sbrk(-(intptr_t)(3 * MIB));
+	printf("end of the heap %p\n%s", sbrk(0), maps());
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *only = argc > 1 ? argv[1] : NULL;
+	int failed;
+
+	if (only && !strcmp(only, "addresses"))
+		return tell_addresses();
+	setvbuf(stdout, malloc(1 << 14), _IOFBF, 1 << 14);
+	if (only && !strcmp(only, "layout"))
+		return layout();
+	state = "stock";
+	if (access(KNOB, W_OK)) {
+		printf("# no %s that can be written: each case runs once, as stock\n", KNOB);
+		failed = run_cases(only);
+	} else {
+		state = "off";
+		failed = write_file(KNOB, "never") ? 1 : run_cases(only);
+		state = "on";
+		failed += write_file(KNOB, "always") ? 1 : run_cases(only);
+	}
+	printf("1..%zu\n# %d failed\n", CASES, failed);
+	fflush(stdout);
+	return failed ? 1 : 0;
+}

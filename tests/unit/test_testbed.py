@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""The machine that tests kernels: its initramfs, how its words are judged, and how two runs are compared."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from abh import cli
+from abh.bench import selftests, series, testbed
+from abh.commands import kernel_test
+
+WELL = ["[    0.1] Linux", "TEST run /fuzz --ops 5", "PASS: 5 operations", "TEST status 0", "TEST end well"]
+
+
+def judged(lines, timed_out=False):
+    said = testbed.Said(list(lines))
+    said.judge(timed_out)
+    return said
+
+
+def test_an_initramfs_unpacks_to_what_went_in(tmp_path):
+    if not shutil.which("cpio"):
+        pytest.skip("no cpio here")
+    files = {"init": b"#!/bin/sh\n", "sub/deep/data": b"12345", "empty": b""}
+    subprocess.run(["cpio", "-id", "--quiet"], input=testbed.cpio(files), cwd=tmp_path, check=True)
+    assert {name: (tmp_path / name).read_bytes() for name in files} == files
+    assert (tmp_path / "init").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_swap_header_is_one_page_and_counts_the_rest():
+    header = testbed.swap_header(1 << 20)
+    assert len(header) == 4096 and header.endswith(b"SWAPSPACE2")
+    assert header[1024:1032] == bytes([1, 0, 0, 0, 255, 0, 0, 0])
+
+
+def test_a_job_done_is_well():
+    said = judged(WELL)
+    assert said.ok and said.problem is None and said.statuses == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (WELL[:-1], "went off"),
+        ([*WELL[:-1], "TEST end a setting was refused"], "a setting was refused"),
+        ([*WELL[:2], "[ 1.0] BUG: KASAN: use-after-free in x", *WELL[2:]], "the kernel complained"),
+        ([*WELL[:2], "[ 1.0] WARNING: possible circular locking dependency detected", *WELL[2:]], "complained"),
+        ([*WELL[:2], "[ 1.0] Kernel panic - not syncing", *WELL[2:]], "complained"),
+    ],
+)
+def test_what_goes_wrong_with_the_machine_is_told(lines, problem):
+    said = judged(lines)
+    assert not said.ok and problem in said.problem
+
+
+def test_a_program_that_fails_or_never_ran_is_no_success():
+    assert not judged([*WELL[:3], "TEST status 1", "TEST end well"]).ok
+    assert not judged(["TEST end well"]).ok
+
+
+def test_a_machine_out_of_time_is_told():
+    assert "time limit" in judged(WELL[:2], timed_out=True).problem
+
+
+def test_outputs_belong_to_their_programs():
+    lines = [*WELL[:4], "TEST run /semantics layout", "heap 0x1", "[ 2.0] noise", "TEST status 0", "TEST end well"]
+    assert testbed.outputs(lines) == [
+        ("/fuzz --ops 5", ["PASS: 5 operations", "TEST status 0"]),
+        ("/semantics layout", ["heap 0x1", "TEST status 0"]),
+    ]
+
+
+TEST = ["TEST run /cow", "ok 1 at 0x7f00", "not ok 2 size 4096 # skip", "TEST status 1"]
+
+
+def selftest_lines(policy, *lines):
+    return [f"TEST set {selftests.KNOB} {policy}", *lines]
+
+
+def test_selftests_are_compared_without_what_differs_each_time():
+    parts = selftests.split_by_policy(
+        [*selftest_lines("never", *TEST), *selftest_lines("always", *(x.replace("7f00", "8f11") for x in TEST))]
+    )
+    off, on = ({c: selftests.outcome(o) for c, o in testbed.outputs(parts[p])} for p in ("never", "always"))
+    assert off == {"/cow": ("status 1", "ok at N", "not ok size N # skip")}
+    assert selftests.differences(off, on) == []
+
+
+def test_a_selftest_that_says_otherwise_is_found():
+    off = {"/cow": ("status 0", "ok a"), "/x": ("status 0",)}
+    on = {"/cow": ("status 1", "not ok a")}
+    assert selftests.differences(off, on) == [
+        "/cow: off: status 0, on: status 1",
+        "  only off: ok a",
+        "  only on:  not ok a",
+        "/x: off: status 0, on: not run",
+    ]
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """No kernel, no emulator: what would be run, and what it would say."""
+    seen = {"has_abh": True, "lines": WELL}
+
+    def run(linux, job, **options):
+        seen.update(linux=linux, job=job, **options)
+        return judged(seen["lines"])
+
+    monkeypatch.setattr(testbed, "run", run)
+    monkeypatch.setattr(testbed, "has_abh", lambda: seen["has_abh"])
+    monkeypatch.setattr(testbed, "kernel", lambda name, stock=False: tmp_path / f"{name}{'-stock' if stock else ''}")
+    return seen
+
+
+def command(*words):
+    args = cli.parse(["kernel-test", *words])
+    return args.run(args)
+
+
+def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
+    assert command("fuzz", "--ops", "7", "--seed", "3", "--set", "threshold_kib=4") == 0
+    *knobs, last = machine["job"]
+    assert knobs == [f"set {kernel_test.KNOBS}/threshold_kib 4", f"set {kernel_test.KNOBS}/enabled always"]
+    assert last == "run /fuzz --seed 3 --ops 7 --episode 0 --extended"
+    assert machine["linux"].name == "linux"
+
+
+@pytest.mark.parametrize("words", [["--policy", "never"], ["--stock"]])
+def test_fuzz_is_strict_where_nothing_may_be_extended(machine, words):
+    assert command("fuzz", *words) == 0
+    assert "--extended" not in machine["job"][-1]
+
+
+def test_a_failed_run_fails_the_command(machine):
+    machine["lines"] = [*WELL[:2], "FAIL: read of 0x1", "TEST status 1", "TEST end well"]
+    assert command("fuzz") == 1
+
+
+def test_the_debug_kernel_is_another_component(machine):
+    command("fuzz", "--debug-kernel")
+    assert machine["linux"].name == "linux-debug"
+
+
+@pytest.mark.parametrize(("off", "status"), [("heap 0x1", 0), ("heap 0x2", 1)])
+def test_semantics_compares_with_the_unpatched_kernel(machine, monkeypatch, off, status):
+    def run(linux, job, **options):
+        heap = "heap 0x1" if linux.name.endswith("-stock") else off
+        return judged(["TEST run /semantics layout", heap, "TEST status 0", "TEST end well"])
+
+    monkeypatch.setattr(testbed, "run", run)
+    assert command("semantics") == status
+
+
+def test_the_stock_kernel_is_the_series_without_abh(monkeypatch):
+    built = {}
+    whole = series.load(testbed.paths.CHECKOUT / testbed.KERNEL_SERIES)
+    with_abh = series.Series(whole.folder, whole.base, ("thp-paper/0001-a.patch", "abh/0001-b.patch"))
+    monkeypatch.setattr(testbed.series, "load", lambda folder: with_abh)
+    monkeypatch.setattr(testbed.build, "path_of", lambda name: ("whole", name))
+    monkeypatch.setattr(testbed.build, "build_series", lambda patches, name: built.update(it=patches.patches) or name)
+    assert testbed.kernel("linux-debug") == ("whole", "linux-debug")
+    assert testbed.kernel("linux-debug", stock=True) == "linux-debug"
+    assert built["it"] == ("thp-paper/0001-a.patch",)
