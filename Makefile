@@ -4,7 +4,7 @@
 ABH := bin/abh
 
 .DEFAULT_GOAL := help
-.PHONY: help deps study test report list doctor check-series lint format clean new-workload
+.PHONY: help deps study test report allocators list doctor check-series lint format clean new-workload
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
@@ -21,6 +21,9 @@ test: ## lint, unit tests, and tests that boot the machines
 
 report: ## results measured so far to tables, figures and a page
 	@$(ABH) report
+
+allocators: ## malloc implementations side by side on this machine and its kernel
+	@$(ABH) allocators
 
 list: ## workloads, environments and policies, with what each is for
 	@$(ABH) list
