@@ -54,9 +54,8 @@ def _guest(one: cell.Cell, accelerator: str) -> Iterator[tuple[subprocess.Popen[
         with disk.open("r+b") as image:
             image.seek(-CELL_BYTES, os.SEEK_END)
             image.write(machine.cell_block(cell.guest_lines(one)))
-        prefix = root.enter(
-            root.path_of("host"), read_only={"/in/linux": build.path_of("linux")}, writable={"/run": folder}, scratch="/in"
-        )
+        linux = {"/in/linux": build.path_of("linux")}
+        prefix = root.enter(root.path_of("host"), read_only=linux, writable={"/run": folder}, scratch="/in")
         device = ["--dev-bind", str(DEVICE), str(DEVICE)] if accelerator == "kvm" else []
         with (folder / "qemu.log").open("wb") as log:
             process = subprocess.Popen(

@@ -67,6 +67,14 @@ def test_the_host_says_how_much_of_the_guest_is_huge(run_cell):
     assert number(run_cell("tlb-overflow@kvm-hap~thp"), "host_huge_kib") >= 48 * 2048
 
 
+def test_xen_says_by_which_page_sizes_the_hardware_walks_a_guest(run_cell):
+    hap, shadow, pv = (run_cell(f"sqlite@xen-{paging}~thp") for paging in ("hap", "shadow", "pv"))
+    ram_kib = spec.environment("xen-hap").memory_mib["smoke"] * 1024
+    assert ram_kib / 2 < number(hap, "host_huge_kib") == number(hap, "p2m_huge_kib") <= ram_kib
+    assert number(shadow, "host_huge_kib") == 0 < number(shadow, "p2m_huge_kib")
+    assert number(pv, "host_huge_kib") == 0 and "p2m_huge_kib" not in pv.values
+
+
 def test_the_paper_s_policy_packs_mappings_that_stock_aligns(run_cell):
     aligned, packed = (run_cell(f"set-conflict@native~{policy}") for policy in ("thp", "thp-paper"))
     assert aligned.outcome == packed.outcome == "success"

@@ -356,6 +356,7 @@ def test_the_agents_report_nothing_that_the_bench_does_not_know():
     text = (paths.CHECKOUT / "agent/abh-init.c").read_text()
     names = set(re.findall(r'say\("value (\w+) ', text)) | set(re.findall(r'\{ "(\w+)", "\w+" \}', text))
     names |= set(re.findall(r"sample='(\w+) ", INIT_HOST.read_text()))
+    names |= set(re.findall(r'"ABH value (\w+) ', (paths.CHECKOUT / "agent/xen-leaves").read_text()))
     assert names == set(cell.REPORTED)
 
 

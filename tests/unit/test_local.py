@@ -2,6 +2,7 @@
 """What `--machine local` refuses, and why; guests are booted in tests/boot."""
 
 import pytest
+
 from abh.bench import cell, local
 from abh.commands import run
 from abh.errors import AbhError
