@@ -34,6 +34,7 @@ class Component:
     needs: tuple[str, ...] = ()  # components, seen by the recipe as /in/<name>
     roots: tuple[str, ...] = ()  # Debian roots, seen as /in/root
     needs_mib: int = 500
+    on_demand: bool = False  # tests of the kernel ask for it; a study does not pay for it
     rename: Mapping[str, str] = field(default_factory=dict)  # component -> its name under /in
 
 
@@ -47,14 +48,15 @@ COMPONENTS = {
             "kernel-patches/6.12",
             ("vm-configs/kconfig/linux", "vm-configs/kconfig/linux-debug"),
             needs_mib=5000,
+            on_demand=True,
         ),
         Component("xen", 1.5, "hypervisor/xen/4.20", ("vm-configs/kconfig/xen",)),
         Component("qemu", 4, "hypervisor/qemu/10.0", needs_mib=2000),
         Component("glibc", 5, "glibc-patches/2.41", needs_mib=1500),
         Component("plugin", 0.1, reads=("hypervisor/qemu/plugin", "agent"), needs=("qemu",)),
         Component("agent", 0.1, reads=("agent",)),
-        Component("kernel-tests", 0.1, reads=("tests/kernel",)),
-        Component("mm-selftests", 2, "kernel-patches/6.12", needs_mib=2500),
+        Component("kernel-tests", 0.1, reads=("tests/kernel",), on_demand=True),
+        Component("mm-selftests", 2, "kernel-patches/6.12", needs_mib=2500, on_demand=True),
         Component("workloads", 1, reads=("workloads",)),
         Component("guest-image", 0.5, needs=("glibc", "workloads", "agent"), roots=("guest",), needs_mib=1000),
         Component(
