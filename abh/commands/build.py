@@ -13,7 +13,9 @@ HELP = "build all components, or the ones named, into the cache"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument("component", nargs="*", help="linux, xen, qemu, glibc, workloads, … (default: all that a study needs)")
+    parser.add_argument(
+        "component", nargs="*", help="linux, xen, qemu, glibc, workloads, … (default: all that a study needs)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -67,7 +67,7 @@ def _plugin() -> bool:
 
 def _kernel() -> bool:
     """A bounded part of what `abh kernel-test` can do; `abh kernel-test fuzz --debug-kernel --ops …` does more."""
-    fuzz = ("kernel-test", "fuzz", "--ops", "60000")
+    fuzz = ("kernel-test", "fuzz", "--ops", "40000")
     runs = [("kernel-test", "semantics"), (*fuzz, "--policy", "always"), (*fuzz, "--policy", "never", "--seed", "2")]
     return all([_abh(*words) for words in runs])  # a list: each runs even if one before it failed
 

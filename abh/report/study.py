@@ -55,10 +55,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Study:
-    """The plan, widened by what was run, and the results."""
+    """The plan, widened by what was run, the results, and the folder they are of."""
 
     plan: Plan
     results: Mapping[Run, Result]
+    folder: Path | None = None
 
     def value(self, run: Run, key: str) -> Number:
         """The number, or why there is none. Only a successful run's numbers count."""
@@ -143,7 +144,7 @@ def read_plan(checkout: Path = paths.CHECKOUT) -> Plan:
     )
 
 
-def make_study(plan: Plan, results: Mapping[Run, Result]) -> Study:
+def make_study(plan: Plan, results: Mapping[Run, Result], folder: Path | None = None) -> Study:
     """The study over what is planned and, after it, what only the results know."""
     whole = dataclasses.replace(
         plan,
@@ -151,12 +152,12 @@ def make_study(plan: Plan, results: Mapping[Run, Result]) -> Study:
         environments=_widen(plan.environments, (run.environment for run in results)),
         policies=_widen(plan.policies, (run.policy for run in results)),
     )
-    return Study(whole, results)
+    return Study(whole, results, folder)
 
 
 def read_study(results: Path = paths.MEASURED, checkout: Path = paths.CHECKOUT) -> Study:
     """The study of a folder of results."""
-    return make_study(read_plan(checkout), load(results))
+    return make_study(read_plan(checkout), load(results), results)
 
 
 def _widen(known: tuple[str, ...], found: Iterable[str]) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh import paths
 from abh.commands import allocators
 from abh.report import figures
 from abh.report.study import Study
@@ -25,29 +24,35 @@ CAPTION = (
     "the whole system's."
 )
 KINDS = ("counted", "measured")  # in columns of their own, never on one axis
-SOURCE = paths.MEASURED / allocators.RESULT
+
+
+def _lines(study: Study) -> list[allocators.Line]:
+    return allocators.read(study.folder / allocators.RESULT) if study.folder else []
 
 
 def table(study: Study) -> list[dict[str, object]]:
     """The CSV."""
-    return [dataclasses.asdict(line) for line in allocators.read(SOURCE)]
+    return [dataclasses.asdict(line) for line in _lines(study)]
 
 
 def render(study: Study) -> Markup:
     """The HTML."""
-    lines = allocators.read(SOURCE)
+    lines = _lines(study)
     if not lines:
         return Markup("<p>Not measured here: <code>make allocators</code> does it.</p>")
     columns = ("", "malloc", *allocators.COLUMNS)
-    head = Markup("").join(Markup("<th scope='col'>{}</th>").format(name) for name in columns)
+    head = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in columns)
     body = Markup("")
     for workload, group in itertools.groupby(lines, key=lambda line: line.workload):
         for place, line in enumerate(group):
-            cells = Markup("").join(Markup("<td>{}</td>").format(cell) for cell in allocators.cells(line))
+            cells = Markup("").join(Markup('<td class="num">{}</td>').format(cell) for cell in allocators.cells(line))
             body += Markup("<tr><th scope='row'>{}</th><td>{}</td>{}</tr>\n").format(
                 workload if place == 0 else "", line.allocator, cells
             )
-    whole = Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, body)
+    whole = Markup(
+        '<div class="wide" tabindex="0" role="region" aria-label="{}"><table><thead><tr>{}</tr></thead>\n'
+        "<tbody>{}</tbody></table></div>"
+    ).format(TITLE, head, body)
     return Markup("<p>{}</p>\n{}").format(allocators.title(lines), whole)
 
 

@@ -56,7 +56,7 @@ int store(uintptr_t address, uint64_t value)
  */
 static int noise(void *unused)
 {
-	static const struct timespec pause = { .tv_nsec = 20000 };
+	static const struct timespec pause = { .tv_nsec = 500000 };
 	static volatile uint64_t state, turn;
 
 	(void)unused;

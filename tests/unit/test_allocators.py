@@ -216,10 +216,9 @@ def test_a_csv_of_something_else(tmp_path: Path) -> None:
         allocators.read(tmp_path / "a.csv")
 
 
-def test_table_and_figure_show_each_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_table_and_figure_show_each_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from abh.report import figures
+    from abh.report.study import Plan, make_study
 
     samples = {each.name: [sample(minor=1048, huge=48)] for each in ALLOCATORS}
     lines = allocators.summarize("rows", "smoke", "always", samples)
@@ -229,14 +228,11 @@ def test_table_and_figure_show_each_line(
     assert "96.1 %" in shown
 
     figure = figures.load(figures.FIGURES / "allocators.py")
-    module = __import__("sys").modules["abh_figure_allocators"]
-    monkeypatch.setattr(module, "SOURCE", tmp_path / allocators.RESULT)
-    assert "make allocators" in figure.render(None)  # type: ignore[arg-type]
-    assert figure.table(None) == []  # type: ignore[arg-type]
+    study = make_study(Plan(), {}, tmp_path)
+    assert "make allocators" in figure.render(study)
+    assert figure.table(study) == []
     allocators.write(tmp_path / allocators.RESULT, lines)
-    page = figure.render(None)  # type: ignore[arg-type]
+    page = figure.render(study)
     assert page.count("<tr>") == 1 + len(ALLOCATORS)
     assert "96.1 %" in page
-    assert figure.table(None) == [  # type: ignore[arg-type]
-        dataclasses.asdict(line) for line in allocators.read(tmp_path / allocators.RESULT)
-    ]
+    assert figure.table(study) == [dataclasses.asdict(line) for line in allocators.read(tmp_path / allocators.RESULT)]

@@ -14,6 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from abh.commands import allocators
 from abh.report.load import load
 from abh.report.study import Plan, Study, make_study
 
@@ -102,18 +103,24 @@ def _values(workload: str, environment: str, policy: str) -> dict[str, Any]:
 
 
 def write(folder: Path) -> Path:
-    """Every result file, but for the absent cells."""
+    """Every result file, but for the absent cells, and two measured allocators."""
     folder.mkdir(parents=True, exist_ok=True)
     for run in PLAN.runs():
         if str(run) not in ABSENT:
             data = result(run.workload, run.environment, run.policy)
             (folder / f"{run}.json").write_text(json.dumps(data), encoding="utf-8")
+    samples = {
+        name: [allocators.Sample(faults, huge, 200_000, seconds, seconds) for seconds in (1.0, 1.5, 1.1)]
+        for name, faults, huge in (("stock", 50_000, 0), ("patched abh=1", 500, 98))
+    }
+    lines = allocators.summarize("sqlite", "paper", "madvise", samples)
+    allocators.write(folder / allocators.RESULT, lines)
     return folder
 
 
 def study(folder: Path) -> Study:
     """The made-up study, by way of its files."""
-    return make_study(PLAN, load(write(folder)))
+    return make_study(PLAN, load(write(folder)), folder)
 
 
 def test_the_made_up_results_keep_the_contract(tmp_path: Path) -> None:
