@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -14,6 +15,8 @@ from abh import paths
 FOLDER = paths.CHECKOUT / "tests/kernel"
 PARTS = "fuzz model draw access map advise remap ops maps".split()
 PATIENCE_S = 300
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
 
 
 @pytest.fixture(scope="module")
