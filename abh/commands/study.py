@@ -70,14 +70,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _local(names: list[str], size: str) -> int:
     """Every cell on this machine's own KVM: time is measured here, so one at a time. The report leaves them out."""
+    from abh import cli
     from abh.bench import local
     from abh.commands import run as one_run
 
     local.check()
     worst = 0
     for name in names:
-        args = argparse.Namespace(cell=name, size=size, results=None, machine="local", free_running=False)
-        worst = max(worst, one_run.run(args))
+        worst = max(worst, one_run.run(cli.parse(["run", name, "--size", size, "--machine", "local"])))
     print(f"{len(names)} cells in {local.MEASURED}")
     return 1 if worst else 0
 

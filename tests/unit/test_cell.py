@@ -381,7 +381,7 @@ def answers(monkeypatch, tmp_path):
         monkeypatch.setattr(machine, "run", run)
         return asked
 
-    monkeypatch.setattr(build, "parts_of", lambda *_: None)
+    monkeypatch.setattr(build, "parts_of", lambda *_, mmu: None)
     monkeypatch.setattr(build, "version_of", lambda name: f"{name} 1.0")
     monkeypatch.setattr(cell, "frozen_state", lambda _: tmp_path)
     return arrange
