@@ -65,11 +65,11 @@ class Cell:
     explain: bool = False  # count faults by the reason they got no hugepage: a few more instructions a fault
     mmu: str | None = None  # the processor whose MMU is modelled beside the run
     mmu_check: bool = False  # compare each address the model finds with the emulator's
+    trace: Path | None = None  # where all accesses are recorded, to be replayed on other processors
 
     @classmethod
-    def of(cls, name: str, size: str, *, icount: bool = True, explain: bool = False, mmu: str | None = None,
-           mmu_check: bool = False) -> Cell:  # fmt: skip
-        """Loads the specs that `<workload>@<environment>~<policy>` names."""
+    def of(cls, name: str, size: str, **options: Any) -> Cell:
+        """Loads the specs that `<workload>@<environment>~<policy>` names; options are the last fields."""
         run = spec.Run.parse(name)
         environment = spec.environment(run.environment)
         return cls(
@@ -79,16 +79,15 @@ class Cell:
             environment,
             spec.policy(run.policy),
             spec.machine(environment.machine),
-            icount,
-            explain,
-            mmu,
-            mmu_check,
+            **options,
         )
 
     @property
     def model(self) -> str | None:
         """Arguments of the MMU model, if it runs."""
-        return mmu.arguments(self.environment, self.mmu, check=self.mmu_check) if self.mmu else None
+        if not self.mmu and not self.trace:
+            return None
+        return mmu.arguments(self.environment, self.mmu, check=self.mmu_check, trace=self.trace is not None)
 
 
 def _settings(sysfs: Mapping[str, str], lacks: Sequence[str]) -> list[str]:
@@ -287,6 +286,7 @@ def _options(cell: Cell) -> str:
         " --explain": cell.explain,
         f" --mmu {cell.mmu}": cell.mmu,
         " --mmu-check": cell.mmu_check,
+        f" --trace {cell.trace}": cell.trace,
     }
     return "".join(option for option, given in options.items() if given)
 
@@ -323,11 +323,17 @@ def frozen_state(cell: Cell) -> Path:
 
 def emulate(cell: Cell) -> machine.Ended:
     """Lets a freshly thawed machine run the cell in a fresh guest."""
-    parts = build.parts_of(cell.machine.boot, cell.machine.root, mmu=cell.mmu is not None)
-    state = frozen_state(cell) if cell.icount else None
-    limit_s = LIMIT_S[cell.size] * (MMU_SLOWDOWN if cell.mmu else 1)
+    parts = build.parts_of(cell.machine.boot, cell.machine.root, mmu=cell.model is not None)
     return machine.run(
-        cell.machine, cell.size, parts, state, cell_text(cell), icount=cell.icount, limit_s=limit_s, mmu=cell.model
+        cell.machine,
+        cell.size,
+        parts,
+        frozen_state(cell) if cell.icount else None,
+        cell_text(cell),
+        icount=cell.icount,
+        limit_s=LIMIT_S[cell.size] * (MMU_SLOWDOWN if cell.model else 1),
+        mmu=cell.model,
+        keep={mmu.TRACE: cell.trace} if cell.trace else {},
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -257,10 +258,11 @@ def freeze(machine: spec.Machine, size: str, parts: Parts, setup: str, out: Path
 
 
 def run(machine: spec.Machine, size: str, parts: Parts, state: Path | None, cell: str, *, icount: bool,
-        limit_s: float, mmu: str | None = None) -> Ended:  # fmt: skip
+        limit_s: float, mmu: str | None = None, keep: Mapping[str, Path] | None = None) -> Ended:  # fmt: skip
     """Thaws the machine, lets it run its cell, and returns what it said. limit_s is in real seconds.
 
-    `mmu` are arguments of the MMU model's plugin; without them there is none.
+    `mmu` are arguments of the MMU model's plugin; without them there is none. `keep` names files of the run's folder,
+    and where they are moved at the end.
     """
     words = qemu_words(machine, size, parts, icount=icount, resumed=state is not None, mmu=mmu)
     start = time.monotonic()
@@ -274,6 +276,9 @@ def run(machine: spec.Machine, size: str, parts: Parts, state: Path | None, cell
         region = _read(running.folder / "region.jsonl")
         model = _read(running.folder / "mmu.jsonl")
         console = running.console_tail()
+        for name, place in (keep or {}).items():
+            if (running.folder / name).exists():
+                shutil.move(running.folder / name, place)
     return Ended(lines, console, region, time.monotonic() - start, problem, model)
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from abh import paths
-from abh.bench import build, cache, cell, machine, result, spec
+from abh.bench import build, cache, cell, machine, mmu, result, spec
 from abh.bench.strict import did_you_mean
 from abh.errors import AbhError
 
@@ -69,8 +69,8 @@ def fingerprint(one: cell.Cell) -> str:
     parts.append(one.policy.model_dump_json(include={"guest", "host", "requires"}))  # not its file: it may extend one
     wanted = ["qemu", "plugin", "linux", f"{one.machine.root}-initramfs"]
     wanted += ["xen"] if one.machine.boot == "xen" else []
-    if one.model:
-        parts.append(one.model)
+    if one.mmu:
+        parts.append(mmu.arguments(one.environment, one.mmu, check=one.mmu_check))
         wanted.append("mmu")
     parts += [build.key_of(each) for each in wanted]
     return cache.key_of(*parts)

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from abh import paths
@@ -15,6 +17,8 @@ from abh.errors import AbhError
 
 CPUS = paths.CHECKOUT / "hypervisor" / "mmu-model" / "cpus"
 FOLDER = "mmu"  # beside a study's results, with a folder for each processor: the model makes a run some times longer
+TRACE = "mmu.trace"  # in a run's folder
+SWEEP = "sweep"  # folder, beside those of processors: one run on all of them, and over sizes of TLBs
 LAYERS = ("guest_user", "guest_kernel", "hypervisor")
 # What is told for each layer; of all layers together, everything is.
 BY_LAYER = ("accesses", "tlb_misses", "tlb_fills_4k", "tlb_fills_2m", "tlb_fills_1g", "walk_refs", "walk_cycles")
@@ -50,10 +54,30 @@ def check_cpu(name: str) -> str:
     return name
 
 
-def arguments(environment: spec.Environment, cpu: str, *, check: bool) -> str:
-    """What the plugin is told: the processor, and what stands between the machine and the workload."""
+def arguments(environment: spec.Environment, cpu: str | None, *, check: bool = False, trace: bool = False) -> str:
+    """What the plugin is told: what stands between the machine and the workload, the processor, whether to record."""
     stack = "native" if environment.hypervisor == "none" else "pv" if environment.paging == "pv" else "hvm"
-    return f"cpu={check_cpu(cpu)},stack={stack},check={'on' if check else 'off'}"
+    words = [f"stack={stack}", f"check={'on' if check else 'off'}"]
+    words += [f"cpu={check_cpu(cpu)}"] if cpu else []
+    words += [f"trace=/run/{TRACE}"] if trace else []
+    return ",".join(words)
+
+
+def program(words: Sequence[str], folder: Path) -> str:
+    """What abh-mmu prints; it finds its files in `folder`, by names without a path."""
+    from abh.bench import build, root
+
+    enter = root.enter(
+        root.path_of("build"),
+        read_only={"/in/mmu": build.path_of("mmu"), "/in/files": folder},
+        scratch="/in",
+        chdir="/in/files",
+    )
+    command = [*enter, "/in/mmu/abh-mmu", *words]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise AbhError("abh-mmu failed", where=" ".join(words), got=done.stderr.strip() or f"status {done.returncode}")
+    return done.stdout
 
 
 def read(text: str) -> dict[str, Any]:
@@ -70,6 +94,16 @@ def read(text: str) -> dict[str, Any]:
             expected="one line of JSON with its counters",
         ) from None
     return dict(said)
+
+
+def read_sweep(path: Path) -> dict[str, Any]:
+    """What `abh sweep` has written."""
+    try:
+        found = json.loads(path.read_text())
+        found["fingerprint"], found["run"], found["replays"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AbhError("this is no sweep", where=path, got=error, next_step="remove it and run `abh sweep`") from None
+    return dict(found)
 
 
 def _unit(name: str) -> str:

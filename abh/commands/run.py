@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 
 from abh import paths
-from abh.bench import mmu
 from abh.errors import AbhError
 
 HELP = "run one cell, as sqlite@kvm-hap~thp, and write its result"
@@ -41,12 +40,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mmu",
         metavar="CPU",
         help="count TLB misses and page walks as this processor's MMU would have them; the result goes to a folder of "
-        f"the processor's own (known: {', '.join(mmu.cpus())})",
+        "the processor's own (hypervisor/mmu-model/cpus has them)",
     )
     parser.add_argument(
         "--mmu-check",
         action="store_true",
         help="with --mmu: compare every machine address that the model finds with the emulator's (slower)",
+    )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="record every access and the page tables it needs, for abh-mmu to replay (hypervisor/mmu-model/README.md)",
     )
     parser.add_argument(
         "--explain",
@@ -70,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
         explain=args.explain,
         mmu=args.mmu,
         mmu_check=args.mmu_check,
+        trace=args.trace and args.trace.absolute(),
     )
     path = folder / f"{one.run}.json"
     repeats = not (args.free_running or here)
@@ -77,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
         print(faults.explain(result.read(path)))
         return EXIT["success"]
     _check_writable(folder)  # a bad place fails before the run, not after
+    if one.trace:
+        _check_writable(one.trace.parent)
     if here:
         local.check()
     with progress.step(f"running {one.run} ({args.size})"):
@@ -103,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _folder(args: argparse.Namespace) -> Path:
     """A place of its own for results that are not a study's: their numbers are others, or more than it asks for."""
-    from abh.bench import faults, local
+    from abh.bench import faults, local, mmu
 
     folder = args.results or (local.MEASURED if args.machine == "local" else paths.MEASURED)
     if args.explain:
@@ -112,14 +120,14 @@ def _folder(args: argparse.Namespace) -> Path:
 
 
 def _check_together(args: argparse.Namespace) -> None:
-    if args.mmu and (args.machine == "local" or args.free_running):
+    if (args.mmu or args.trace) and (args.machine == "local" or args.free_running):
         raise AbhError(
             "the MMU model runs in the emulated machine only, and counts instructions there",
-            got="--mmu with " + ("--free-running" if args.free_running else "--machine local"),
+            got="--mmu or --trace with " + ("--free-running" if args.free_running else "--machine local"),
             next_step="leave one of them out",
         )
     if args.mmu_check and not args.mmu:
-        raise AbhError("--mmu-check needs --mmu CPU", next_step=f"name one of {', '.join(mmu.cpus())}")
+        raise AbhError("--mmu-check needs --mmu CPU", next_step="add it")
 
 
 def _check_writable(folder: Path) -> None:

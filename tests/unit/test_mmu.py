@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from abh import cli
-from abh.bench import cell, machine, matrix, mmu, result, spec
+from abh import cli, paths
+from abh.bench import build, cell, machine, matrix, mmu, result, spec
 from abh.errors import AbhError
 
 RUN = "tlb-overflow@kvm-hap~thp"
@@ -35,8 +36,10 @@ def test_every_processor_of_the_model_is_known():
      ("xen-pv", "pv")],
 )  # fmt: skip
 def test_the_plugin_is_told_what_stands_between_machine_and_workload(environment, stack):
-    told = mmu.arguments(spec.environment(environment), "zen2", check=False)
-    assert told == f"cpu=zen2,stack={stack},check=off"
+    where = spec.environment(environment)
+    assert mmu.arguments(where, "zen2") == f"stack={stack},check=off,cpu=zen2"
+    assert mmu.arguments(where, "zen2", check=True) == f"stack={stack},check=on,cpu=zen2"
+    assert mmu.arguments(where, None, trace=True) == f"stack={stack},check=off,trace=/run/mmu.trace"
 
 
 def test_values_have_units_and_are_counted():
@@ -142,3 +145,99 @@ def test_the_command_that_made_a_result_names_the_model(monkeypatch):
     monkeypatch.setattr(cell.build, "version_of", lambda _: "1")
     one = cell.Cell.of(RUN, "smoke", mmu="zen2", mmu_check=True)
     assert cell.provenance(one).command == f"abh run {RUN} --size smoke --mmu zen2 --mmu-check"
+
+
+# --- traces -------------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_is_kept_and_leaves_the_result_what_it_is(seen, monkeypatch, tmp_path):
+    kept = {}
+    monkeypatch.setattr(cell.build, "parts_of", lambda *_, mmu: kept.update(mmu=mmu))
+    monkeypatch.setattr(cell, "frozen_state", lambda _: None)
+    monkeypatch.setattr(machine, "run", lambda *_, **given: kept.update(given))
+    assert run("--results", tmp_path, "--trace", tmp_path / "t") == 0
+    cell.emulate(seen[0])
+    assert kept["mmu"] == "stack=hvm,check=off,trace=/run/mmu.trace" and kept["keep"] == {mmu.TRACE: tmp_path / "t"}
+    assert (tmp_path / f"{RUN}.json").exists()
+
+
+def replay(cpu: str, misses: int, tlb: dict[str, object] | None = None) -> dict[str, object]:
+    counted = {"guest_user": {"tlb_misses": misses, "accesses": 1000}}
+    return {"cpu": cpu, "sweep": tlb, "counters": {"layers": counted}}
+
+
+@pytest.fixture
+def swept(monkeypatch, tmp_path) -> list[list[str]]:
+    """What abh-mmu was asked; each replay misses as often as it has words."""
+    asked: list[list[str]] = []
+
+    def program(words: list[str], folder: Path) -> str:
+        asked.append(words)
+        assert (folder / mmu.TRACE).read_text() == "a trace"
+        return json.dumps([replay(words[3], len(words))])
+
+    def ran(one: cell.Cell) -> result.Result:
+        assert one.trace and one.mmu is None
+        one.trace.write_text("a trace")
+        return cell.result_of(one, "success", None, {})
+
+    provenance = result.Provenance(
+        commit="0", series={}, components={}, command="abh run", seed=1, machine="m", when="2026-01-01T00:00:00+00:00"
+    )
+    monkeypatch.setattr(cell, "run", ran)
+    monkeypatch.setattr(cell, "provenance", lambda _: provenance)
+    monkeypatch.setattr(matrix, "fingerprint", lambda one: f"{one.run} {one.size}")
+    monkeypatch.setattr(build, "key_of", lambda name: f"{name} 1")
+    monkeypatch.setattr(mmu, "program", program)
+    monkeypatch.setattr(paths, "MEASURED", tmp_path)
+    return asked
+
+
+def sweep() -> int:
+    args = cli.parse(["sweep", RUN])
+    return int(args.run(args))
+
+
+def test_a_sweep_replays_on_every_processor_and_is_made_once(swept, monkeypatch, tmp_path):
+    assert sweep() == 0
+    assert [word for word in swept[0] if word in mmu.cpus()] == mmu.cpus()
+    assert all("--sweep" in words for words in swept[1:]) and len(swept) > 2
+    written = mmu.read_sweep(tmp_path / "mmu/sweep" / f"{RUN}.json")
+    assert (written["run"], len(written["replays"])) == (RUN, len(swept))
+    asked = len(swept)
+    assert sweep() == 0 and len(swept) == asked, "it holds"
+    monkeypatch.setattr(build, "key_of", lambda name: f"{name} 2")
+    assert sweep() == 0 and len(swept) == 2 * asked, "another model"
+
+
+def test_a_run_that_fails_is_not_replayed(swept, monkeypatch, tmp_path):
+    monkeypatch.setattr(cell, "run", lambda one: cell.result_of(one, "crash", "the kernel panicked", {}))
+    with pytest.raises(AbhError, match="did not succeed: crash"):
+        sweep()
+    assert not swept and not (tmp_path / "mmu").exists()
+
+
+def test_a_broken_sweep_is_an_error(tmp_path):
+    path = tmp_path / "sweep.json"
+    for text in ("", "{}", "[]", '{"run": "x", "replays": []}'):
+        path.write_text(text)
+        with pytest.raises(AbhError, match="no sweep"):
+            mmu.read_sweep(path)
+
+
+def test_the_models_speed_is_told_in_one_object(monkeypatch, capsys):
+    def emulate(one: cell.Cell) -> machine.Ended:
+        if one.trace:
+            one.trace.write_bytes(bytes(500))
+        return machine.Ended([], "", "", 10.0 if one.mmu else 4.0, None, line() if one.mmu else "")
+
+    monkeypatch.setattr(cell, "emulate", emulate)
+    monkeypatch.setattr(mmu, "program", lambda words, folder: "")
+    args = cli.parse(["bench-model", "--runs", "1"])
+    assert args.run(args) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (found["ratio"], found["live_accesses_per_second"], found["trace_bits_per_access"]) == (2.5, 400, 1)
+    assert found["kind"] == "measured" and found["replay_accesses_per_second_1_threads"] > 0
+    monkeypatch.setattr(cell, "emulate", lambda one: machine.Ended([], "", "", 1.0, "it hung", ""))
+    with pytest.raises(AbhError, match="did not end well"):
+        args.run(args)

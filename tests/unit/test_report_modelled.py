@@ -14,7 +14,10 @@ from abh.report import figures, modelled
 from abh.report.load import load
 from abh.report.study import Study, make_study
 
-FIGURES = {name: figures.load(figures.FIGURES / f"{name}.py") for name in ("page_sizes", "tlb_misses", "walk_cycles")}
+FIGURES = {
+    name: figures.load(figures.FIGURES / f"{name}.py")
+    for name in ("page_sizes", "tlb_misses", "tlb_sweep", "walk_cycles")
+}
 COUNTED = {
     "guest_user_tlb_misses": (20, "misses"),
     "guest_user_accesses": (1000, "accesses"),
@@ -92,3 +95,22 @@ def test_two_kinds_share_no_axis(study: Study, tmp_path: Path) -> None:
         modelled.rows(study, lambda one, run: figures.share(
             one.value(run, "guest_user_tlb_misses"), one.value(run, "guest_user_accesses")))  # fmt: skip
     assert Run("sqlite", "native", "reg") in study.results
+
+
+def test_a_sweep_is_a_row_for_each_processor_and_size(study: Study, tmp_path: Path) -> None:
+    def replay(cpu: str, misses: int, entries: int | None = None) -> dict[str, object]:
+        counted = {"guest_user": {"tlb_misses": misses, "accesses": 1000}}
+        return {"cpu": cpu, "sweep": entries and {"tlb": "stlb", "entries": entries}, "counters": {"layers": counted}}
+
+    replays = {"reg": [replay("zen2", 10), replay("zen2", 300, 128)], "thp": [replay("zen2", 20)]}
+    for policy, each in replays.items():
+        path = tmp_path / f"mmu/sweep/mcf@native~{policy}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"run": path.stem, "fingerprint": "", "replays": each}))
+    rows = FIGURES["tlb_sweep"].table(study)
+    assert [(row["run"], row["tlb"], row["value"]) for row in rows] == [
+        ("mcf@native~reg", "as it is", 0.01), ("mcf@native~reg", "stlb of 128", 0.3),
+        ("mcf@native~thp", "as it is", 0.02),
+    ]  # fmt: skip
+    html = str(FIGURES["tlb_sweep"].render(study))
+    assert "zen2, stlb of 128" in html and "30.0%" in html and "not replayed" in html
