@@ -6,7 +6,9 @@
 //! path is walked once and new words are logged; it is walked again after any change. Changes are seen because page
 //! tables are memory: a store to a page of which a word is known is compared at once, and a difference makes all
 //! paths be walked anew. What changes memory otherwise (a device, a snapshot) must be told by
-//! [`Recorder::memory_changed`]; accessed and dirty bits that the emulator sets come with the first access of a kind.
+//! [`Recorder::memory_changed`]. Accessed and dirty bits are set without a store: a path on which the access would
+//! have to set one has been walked by a TLB entry older than the table, and is walked again at each access until the
+//! emulator has set it.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -43,15 +45,15 @@ pub struct Recorder<W: Write> {
     compression: i32,
 }
 
-/// Memory whose words are logged as they are read. A live model reads through it, so that it finds in memory what its
-/// replay finds in the trace.
-#[derive(Debug)]
-pub struct Logged<'a, M> {
+/// Memory whose words are logged as they are read.
+struct Logged<'a, M> {
     memory: &'a mut M,
     image: &'a mut Image,
     encoder: &'a mut Encoder,
     records: &'a mut u64,
     changed: bool,
+    /// A walk would have to set accessed or dirty bits.
+    unset: bool,
 }
 
 impl<M: Memory> Memory for Logged<'_, M> {
@@ -59,19 +61,18 @@ impl<M: Memory> Memory for Logged<'_, M> {
 
     fn read(&mut self, at: Machine) -> Result<u64, M::Error> {
         let value = self.memory.read(at)?;
-        self.learn(at, value);
-        Ok(value)
-    }
-}
-
-impl<M> Logged<'_, M> {
-    fn learn(&mut self, at: Machine, value: u64) {
         if self.image.get(at) != Some(value) {
             self.image.set(at, value);
             self.encoder.word(at, value);
             *self.records += 1;
             self.changed = true;
         }
+        Ok(value)
+    }
+
+    fn set_bits(&mut self, _at: Machine, _bits: u64) -> Result<(), M::Error> {
+        self.unset = true;
+        Ok(())
     }
 }
 
@@ -96,10 +97,9 @@ impl<W: Write> Recorder<W> {
         })
     }
 
-    /// Memory as a live model must read it: before [`Recorder::access`] tells of the access that it reads for.
-    pub fn logged<'a, M>(&'a mut self, memory: &'a mut M) -> Logged<'a, M> {
+    fn logged<'a, M>(&'a mut self, memory: &'a mut M) -> Logged<'a, M> {
         let Self { image, encoder, records, .. } = self;
-        Logged { memory, image, encoder, records, changed: false }
+        Logged { memory, image, encoder, records, changed: false, unset: false }
     }
 
     /// What follows happens on this virtual processor; 0 to begin with.
@@ -152,7 +152,9 @@ impl<W: Write> Recorder<W> {
             let access = Access { kind, user: context.user, control: context.control };
             let mut logged = self.logged(memory);
             let outcome = context.tables.walk(address, access, &mut Plain(&mut logged));
+            let unset = logged.unset;
             match outcome {
+                Ok(_) if unset => {}
                 Ok(_) => self.told[slot] = (page, what),
                 Err(Stop::Memory(error)) => return Err(RecordError::Memory(error)),
                 Err(_) => {}
