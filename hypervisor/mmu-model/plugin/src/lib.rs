@@ -222,6 +222,15 @@ unsafe extern "C" fn on_invlpga(_: c_uint, _: *mut c_void) {
     }
 }
 
+unsafe extern "C" fn on_vmrun(_: c_uint, _: *mut c_void) {
+    // SAFETY: QEMU's callback, registered as one that reads registers.
+    let plugin = unsafe { plugin() };
+    let awake = plugin.awake();
+    if let (true, Some(vcpu)) = (awake, &mut plugin.vcpu) {
+        plugin.follower.begins_vmrun(vcpu, &mut plugin.listeners);
+    }
+}
+
 unsafe extern "C" fn on_begin(_: c_uint, _: *mut c_void) {
     // SAFETY: QEMU's callback.
     unsafe { plugin() }.begin();
@@ -240,6 +249,7 @@ enum Watched {
     Cr3,
     Control,
     Invlpga,
+    Vmrun,
     Nothing,
 }
 
@@ -254,6 +264,7 @@ fn watched(code: &[u8]) -> Watched {
     }
     let code = if let [0x40..=0x4f, rest @ ..] = code { rest } else { code };
     match code {
+        [0x0f, 0x01, 0xd8] => Watched::Vmrun,
         [0x0f, 0x01, 0xdf] => Watched::Invlpga,
         [0x0f, 0x22, modrm, ..] => match modrm >> 3 & 7 {
             0 | 4 => Watched::Control,
@@ -282,6 +293,7 @@ unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
                 Watched::Cr3 => run(on_cr3, qemu::NO_REGS),
                 Watched::Control => run(on_control, qemu::NO_REGS),
                 Watched::Invlpga => run(on_invlpga, qemu::READS_REGS),
+                Watched::Vmrun => run(on_vmrun, qemu::READS_REGS),
                 Watched::Nothing => {}
             }
             watch_memory(insn, data);
