@@ -16,11 +16,13 @@ use mmu_model::memory::Memory;
 use crate::listeners::Listeners;
 use crate::qemu::Vcpu;
 
-/// The registers that decide about translation, in the order of [`Registers::read`], and operands of VMRUN and
-/// INVLPGA.
-pub const NAMES: [&str; 8] = ["cr0", "cr3", "cr4", "efer", "svm_vmcb", "svm_ncr3", "rax", "rcx"];
+/// The registers that decide about translation, in the order of [`Registers::read`], operands of VMRUN and
+/// INVLPGA, and whence instructions are fetched.
+pub const NAMES: [&str; 10] = ["cr0", "cr3", "cr4", "efer", "svm_vmcb", "svm_ncr3", "rax", "rcx", "cs", "rip"];
 const RAX: usize = 6;
 const RCX: usize = 7;
+const CS: usize = 8;
+const RIP: usize = 9;
 
 const CR0_WP: u64 = 1 << 16;
 const CR0_PG: u64 = 1 << 31;
@@ -37,6 +39,17 @@ const VMCB_ASID: u64 = 0x58;
 /// QEMU's MMU indexes of user code, and the first that is not a program's at all (target/i386/cpu.h).
 const MMU_USER: std::ops::RangeInclusive<u32> = 2..=3;
 const MMU_PHYSICAL: u32 = 6;
+
+/// Whether an access with this MMU index is user code's; none if it is no program's.
+#[inline]
+pub fn is_user(mmu_index: u32) -> Option<bool> {
+    (mmu_index < MMU_PHYSICAL).then(|| MMU_USER.contains(&mmu_index))
+}
+
+/// Whether user code is about to run, and the address of its next instruction. It needs the general registers.
+pub fn next_instruction(vcpu: &mut Vcpu) -> (bool, u64) {
+    (vcpu.register(CS) & 3 == 3, vcpu.register(RIP))
+}
 
 /// What stands between the machine and the guest whose programs are of interest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -204,17 +217,21 @@ impl Follower {
 
     /// Whoever makes an access now is the context that listeners know; false if none of theirs fits.
     #[inline]
-    pub fn at(&mut self, vcpu: &mut Vcpu, to: &mut Listeners, mmu_index: u32, upper: bool) -> bool {
-        if mmu_index >= MMU_PHYSICAL {
-            return false;
-        }
-        let user = MMU_USER.contains(&mmu_index);
+    pub fn at(&mut self, vcpu: &mut Vcpu, to: &mut Listeners, user: bool, upper: bool) -> bool {
         if self.stale || user != self.user || upper != self.upper {
             (self.user, self.upper) = (user, upper);
-            self.update(vcpu, to);
-            self.set_context(to);
+            if self.stale {
+                self.update(vcpu, to);
+            } else {
+                self.set_context(to);
+            }
         }
         self.followed
+    }
+
+    /// RIP is an address only there: elsewhere it counts from where CS begins.
+    pub fn in_long_mode(&self) -> bool {
+        self.registers.efer & EFER_LMA != 0
     }
 
     fn update(&mut self, vcpu: &mut Vcpu, to: &mut Listeners) {
