@@ -20,8 +20,9 @@ use mmu_model::memory::Memory;
 use mmu_model::walk::{Access, Plain, Stop, Walker};
 
 use crate::error::TraceError;
-use crate::format::{BLOCK, Encoder, MAGIC, MARK_BLOCK, MARK_END, VERSION};
+use crate::format::{BLOCK, Encoder, MAGIC, MARK_END, VERSION};
 use crate::image::Image;
+use crate::packer::Packer;
 
 /// Paths known to be told; more would be walked again a little less often.
 const FILTER: usize = 1 << 16;
@@ -30,8 +31,9 @@ const FILTER: usize = 1 << 16;
 type Told = (u64, u64);
 
 /// Writes a trace.
-pub struct Recorder<W: Write> {
-    out: W,
+pub struct Recorder<W> {
+    /// None after an error.
+    packer: Option<Packer<W>>,
     encoder: Encoder,
     records: u64,
     accesses: u64,
@@ -42,7 +44,6 @@ pub struct Recorder<W: Write> {
     processor: u32,
     told: Vec<Told>,
     generation: u32,
-    compression: i32,
 }
 
 /// Memory whose words are logged as they are read.
@@ -76,13 +77,13 @@ impl<M: Memory> Memory for Logged<'_, M> {
     }
 }
 
-impl<W: Write> Recorder<W> {
+impl<W: Write + Send + 'static> Recorder<W> {
     /// Begin a trace. Compression is zstd's level, 1 being fast enough to record while a machine runs.
     pub fn new(mut out: W, compression: i32) -> Result<Self, TraceError> {
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
         Ok(Self {
-            out,
+            packer: Some(Packer::new(out, compression)?),
             encoder: Encoder::default(),
             records: 0,
             accesses: 0,
@@ -93,7 +94,6 @@ impl<W: Write> Recorder<W> {
             processor: 0,
             told: vec![(u64::MAX, 0); FILTER],
             generation: 1,
-            compression,
         })
     }
 
@@ -213,34 +213,34 @@ impl<W: Write> Recorder<W> {
     }
 
     fn flush(&mut self) -> Result<(), TraceError> {
-        if self.encoder.bytes.is_empty() {
+        let Some(packer) = self.packer.take() else { return Err(given_up()) };
+        let block = std::mem::replace(&mut self.encoder.bytes, packer.buffer());
+        if block.is_empty() || packer.put(block) {
+            self.packer = Some(packer);
             return Ok(());
         }
-        let mut compressor = zstd::bulk::Compressor::new(self.compression)?;
-        compressor.include_checksum(true)?;
-        let packed = compressor.compress(&self.encoder.bytes)?;
-        self.out.write_all(&[MARK_BLOCK])?;
-        self.out.write_all(&(packed.len() as u32).to_le_bytes())?;
-        self.out.write_all(&(self.encoder.bytes.len() as u32).to_le_bytes())?;
-        self.out.write_all(&packed)?;
-        self.encoder.bytes.clear();
-        Ok(())
+        packer.end().and_then(|_| Err(given_up()))
     }
 
     /// Write the end mark: without it a trace counts as truncated. Returns what was written to.
     pub fn finish(mut self) -> Result<W, TraceError> {
         self.flush()?;
-        self.out.write_all(&[MARK_END])?;
-        self.out.write_all(&self.records.to_le_bytes())?;
-        self.out.write_all(&self.accesses.to_le_bytes())?;
-        self.out.flush()?;
-        Ok(self.out)
+        let mut out = self.packer.take().ok_or_else(given_up)?.end()?;
+        out.write_all(&[MARK_END])?;
+        out.write_all(&self.records.to_le_bytes())?;
+        out.write_all(&self.accesses.to_le_bytes())?;
+        out.flush()?;
+        Ok(out)
     }
 
     /// Accesses recorded so far.
     pub fn accesses(&self) -> u64 {
         self.accesses
     }
+}
+
+fn given_up() -> TraceError {
+    std::io::Error::other("an error has ended the trace before").into()
 }
 
 /// Why an access could not be recorded.

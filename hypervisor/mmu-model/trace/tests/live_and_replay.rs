@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! A machine that runs live, and its trace replayed: the same counters, to the digit. And every broken trace is told.
 
+use std::io::Write;
+
 use mmu_model::address::{Machine, PageSize, Virtual};
 use mmu_model::context::{Context, Control, Kind, Layer, Levels, Tables};
 use mmu_model::counters::Counters;
@@ -149,6 +151,31 @@ fn two_runs_agree_to_the_byte() {
     let cpus = [Cpu::built_in("zen5").unwrap().unwrap()];
     assert_eq!(run(&cpus, 9, 50_000), run(&cpus, 9, 50_000));
     assert_ne!(run(&cpus, 9, 50_000).1, run(&cpus, 10, 50_000).1);
+}
+
+/// A disk with room for so many bytes.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or_else(|| std::io::Error::other("the disk is full"))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_is_told() {
+    for room in [12, 100, 10_000] {
+        let mut recorder = Recorder::new(Full(room), 1).unwrap();
+        // Random numbers do not compress. Whether a later block or the end tells of it is the thread's to decide.
+        let told = (0..1 << 20).find_map(|n| recorder.tally(Random::new(n).next(), n).err());
+        let told = told.unwrap_or_else(|| recorder.finish().err().unwrap());
+        assert!(told.to_string().contains("the disk is full"), "{told}");
+    }
 }
 
 fn error(trace: &[u8]) -> TraceError {
