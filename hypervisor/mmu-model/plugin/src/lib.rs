@@ -447,7 +447,16 @@ unsafe fn watch_next_page(start: u64, before: usize, insn: *mut Insn, code: &[u8
     }
 }
 
-fn configure(words: &[String]) -> Result<Plugin, String> {
+/// What the command line asks for.
+struct Wanted {
+    out: String,
+    cpu: Option<Cpu>,
+    stack: Stack,
+    check: bool,
+    traces: Option<Traces>,
+}
+
+fn arguments(words: &[String]) -> Result<Wanted, String> {
     let (mut out, mut cpu, mut stack, mut check, mut traces) = (None, None, None, false, None);
     for word in words {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("{word:?} is no key=value"))?;
@@ -469,21 +478,32 @@ fn configure(words: &[String]) -> Result<Plugin, String> {
     if cpu.is_none() && (check || traces.is_none()) {
         return Err("no processor; add cpu=NAME, or only record with trace=PATH".into());
     }
-    Ok(Plugin {
-        out: out.ok_or("no output file; add out=PATH")?,
-        follower: Follower::new(stack.ok_or("no stack; add stack=native, hvm or pv")?),
-        listeners: Listeners { mmu: cpu.as_ref().map(Mmu::new), traces },
-        cpu,
-        vcpu: None,
-        open: false,
-        regions: 0,
-        entries_before: 0,
-        not_followed: 0,
-        check: Check { on: check, ..Check::default() },
-        code_page: NO_PAGE,
-        // SAFETY: the plugin is being installed.
-        translated_page: unsafe { Number::new() },
-    })
+    let out = out.ok_or("no output file; add out=PATH")?;
+    let stack = stack.ok_or("no stack; add stack=native, hvm or pv")?;
+    Ok(Wanted { out, cpu, stack, check, traces })
+}
+
+impl Plugin {
+    /// # Safety
+    /// While the plugin is being installed.
+    unsafe fn new(wanted: Wanted) -> Self {
+        let Wanted { out, cpu, stack, check, traces } = wanted;
+        Self {
+            listeners: Listeners { mmu: cpu.as_ref().map(Mmu::new), traces },
+            cpu,
+            out,
+            follower: Follower::new(stack),
+            vcpu: None,
+            open: false,
+            regions: 0,
+            entries_before: 0,
+            not_followed: 0,
+            check: Check { on: check, ..Check::default() },
+            code_page: NO_PAGE,
+            // SAFETY: the caller's.
+            translated_page: unsafe { Number::new() },
+        }
+    }
 }
 
 /// QEMU calls it once, when it has loaded the plugin.
@@ -506,8 +526,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
         let words: Vec<String> = (0..usize::try_from(argc).unwrap_or(0))
             .map(|i| CStr::from_ptr(*argv.add(i)).to_string_lossy().into_owned())
             .collect();
-        match configure(&words) {
-            Ok(plugin) => *PLUGIN.0.get() = Some(plugin),
+        match arguments(&words) {
+            Ok(wanted) => *PLUGIN.0.get() = Some(Plugin::new(wanted)),
             Err(problem) => {
                 eprintln!("mmu plugin: {problem}");
                 return 1;
@@ -518,4 +538,56 @@ pub unsafe extern "C" fn qemu_plugin_install(
         qemu::qemu_plugin_register_vcpu_tlb_flush_cb(id, on_flush);
     }
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watched_instructions_are_known_with_and_without_prefix() {
+        for (code, what) in [
+            (&[0x0f, 0x1f, 0x80, 0x01, 0x68, 0x62, 0x61][..], Watched::Begin),
+            (&[0x0f, 0x1f, 0x80, 0x02, 0x68, 0x62, 0x61], Watched::End),
+            (&[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00], Watched::Nothing),
+            (&[0x0f, 0x22, 0xd8], Watched::Cr3),
+            (&[0x41, 0x0f, 0x22, 0xd9], Watched::Cr3),
+            (&[0x0f, 0x22, 0xc0], Watched::Control),
+            (&[0x0f, 0x22, 0xe0], Watched::Control),
+            (&[0x0f, 0x22, 0xd0], Watched::Nothing),
+            (&[0x0f, 0x20, 0xd8], Watched::Nothing),
+            (&[0x0f, 0x01, 0xd8], Watched::Vmrun),
+            (&[0x0f, 0x01, 0xdf], Watched::Invlpga),
+            (&[0x0f, 0x01, 0x38], Watched::Nothing),
+        ] {
+            assert_eq!(watched(code), what, "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn code_is_compared_as_far_as_it_goes() {
+        let memory = u64::from_le_bytes([1, 2, 3, 4, 5, 6, 7, 8]);
+        assert!(Code::new(&[]).begins(memory));
+        assert!(Code::new(&[1]).begins(memory));
+        assert!(Code::new(&[1, 2, 3, 4, 5, 6, 7]).begins(memory));
+        assert!(Code::new(&[1, 2, 3, 4, 5, 6, 7, 99, 99]).begins(memory), "seven bytes are kept");
+        assert!(!Code::new(&[2]).begins(memory));
+        assert!(!Code::new(&[1, 2, 3, 4, 5, 6, 9]).begins(memory));
+    }
+
+    #[test]
+    fn arguments_are_checked() {
+        let configured = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            arguments(&words).err().unwrap_or_default()
+        };
+        assert_eq!(configured(&["out=o", "stack=pv", "cpu=zen2", "check=on"]), "");
+        assert!(configured(&["out=o", "stack=pv"]).contains("cpu=NAME"));
+        assert!(configured(&["out=o", "cpu=zen2"]).contains("add stack="));
+        assert!(configured(&["stack=pv", "cpu=zen2"]).contains("add out="));
+        assert!(configured(&["cpu=zen1"]).contains("known are i7-3770"));
+        assert!(configured(&["out=o", "stack=pv", "trace=/nonexistent/t"]).contains("trace=/nonexistent/t"));
+        assert!(configured(&["out"]).contains("no key=value"));
+        assert!(configured(&["trace=/dev/null", "out=o", "stack=pv", "check=on"]).contains("cpu=NAME"));
+    }
 }
