@@ -2,10 +2,11 @@
 //! From a vCPU's registers and QEMU's flushes to contexts and events.
 //!
 //! QEMU tells that it forgot translations, not why, and while registers change. So a flush only marks what is known as
-//! stale; at the next access the registers are read again. Whether a guest was entered or left, they say. For the rest
-//! they do not suffice, as CR3 may be loaded with its own value, and CR4.PGE cleared and set again: so the instructions
-//! that write control registers leave a note, and a flush that comes after one is its own. If the world has changed by
-//! the next access, a hypervisor intercepted the instruction, and it invalidated nothing.
+//! stale; at the next access the registers are read again. Whether a guest runs, they say. For the rest they do not
+//! suffice: CR3 may be loaded with its own value, CR4.PGE cleared and set again, and a guest entered and left with no
+//! access between. So VMRUN is seen as it begins, and the instructions that write control registers leave a note: a
+//! flush that comes after one is its own. If the world has changed by the next access, a hypervisor intercepted the
+//! instruction, and it invalidated nothing.
 
 use mmu_model::address::{GuestPhysical, Machine, Virtual};
 use mmu_model::context::{Context, Control, Layer, Levels, Tables};
@@ -15,9 +16,13 @@ use mmu_model::memory::Memory;
 use crate::listeners::Listeners;
 use crate::qemu::Vcpu;
 
-/// The registers that decide about translation, in the order of [`Registers::read`], and INVLPGA's operand.
-pub const NAMES: [&str; 7] = ["cr0", "cr3", "cr4", "efer", "svm_vmcb", "svm_ncr3", "rcx"];
-const RCX: usize = 6;
+/// The registers that decide about translation, in the order of [`Registers::read`], operands of VMRUN and
+/// INVLPGA, and whence instructions are fetched.
+pub const NAMES: [&str; 10] = ["cr0", "cr3", "cr4", "efer", "svm_vmcb", "svm_ncr3", "rax", "rcx", "cs", "rip"];
+const RAX: usize = 6;
+const RCX: usize = 7;
+const CS: usize = 8;
+const RIP: usize = 9;
 
 const CR0_WP: u64 = 1 << 16;
 const CR0_PG: u64 = 1 << 31;
@@ -34,6 +39,17 @@ const VMCB_ASID: u64 = 0x58;
 /// QEMU's MMU indexes of user code, and the first that is not a program's at all (target/i386/cpu.h).
 const MMU_USER: std::ops::RangeInclusive<u32> = 2..=3;
 const MMU_PHYSICAL: u32 = 6;
+
+/// Whether an access with this MMU index is user code's; none if it is no program's.
+#[inline]
+pub fn is_user(mmu_index: u32) -> Option<bool> {
+    (mmu_index < MMU_PHYSICAL).then(|| MMU_USER.contains(&mmu_index))
+}
+
+/// Whether user code is about to run, and the address of its next instruction. It needs the general registers.
+pub fn next_instruction(vcpu: &mut Vcpu) -> (bool, u64) {
+    (vcpu.register(CS) & 3 == 3, vcpu.register(RIP))
+}
 
 /// What stands between the machine and the guest whose programs are of interest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,15 +81,18 @@ struct Registers {
     vmcb: u64,
     ncr3: u64,
     asid: u16,
-    tlb_control: u8,
+}
+
+fn asid_and_tlb_control(vcpu: &mut Vcpu, vmcb: u64) -> (u16, u8) {
+    let control = vcpu.read(vmcb + VMCB_ASID).unwrap_or(0);
+    (control as u16, (control >> 32) as u8)
 }
 
 impl Registers {
     fn read(vcpu: &mut Vcpu) -> Self {
         let [cr0, cr3, cr4, efer, vmcb, ncr3] = std::array::from_fn(|place| vcpu.register(place));
-        let control = if vmcb == 0 { 0 } else { vcpu.read(vmcb + VMCB_ASID).unwrap_or(0) };
-        let (asid, tlb_control) = (control as u16, (control >> 32) as u8);
-        Self { cr0, cr3, cr4, efer, vmcb, ncr3, asid, tlb_control }
+        let asid = if vmcb == 0 { 0 } else { asid_and_tlb_control(vcpu, vmcb).0 };
+        Self { cr0, cr3, cr4, efer, vmcb, ncr3, asid }
     }
 
     /// None in modes that no system of the bench stays in: 32-bit paging.
@@ -133,7 +152,7 @@ pub struct Follower {
     followed: bool,
     user: bool,
     upper: bool,
-    /// VM entries seen.
+    /// VMRUNs seen.
     pub entries: u64,
 }
 
@@ -182,6 +201,15 @@ impl Follower {
         self.stale = true;
     }
 
+    /// A VMRUN begins; its VMCB is in RAX. It needs the general registers.
+    pub fn begins_vmrun(&mut self, vcpu: &mut Vcpu, to: &mut Listeners) {
+        self.update(vcpu, to);
+        self.entries += 1;
+        let vmcb = vcpu.register(RAX);
+        let (asid, tlb_control) = asid_and_tlb_control(vcpu, vmcb);
+        to.invalidate(Event::Vmrun { tlb_control, asid });
+    }
+
     /// An INVLPGA begins; the ASID is in ECX. It needs the general registers.
     pub fn begins_invlpga(&mut self, vcpu: &mut Vcpu) {
         self.invlpga = Some(vcpu.register(RCX) as u16);
@@ -189,17 +217,21 @@ impl Follower {
 
     /// Whoever makes an access now is the context that listeners know; false if none of theirs fits.
     #[inline]
-    pub fn at(&mut self, vcpu: &mut Vcpu, to: &mut Listeners, mmu_index: u32, upper: bool) -> bool {
-        if mmu_index >= MMU_PHYSICAL {
-            return false;
-        }
-        let user = MMU_USER.contains(&mmu_index);
+    pub fn at(&mut self, vcpu: &mut Vcpu, to: &mut Listeners, user: bool, upper: bool) -> bool {
         if self.stale || user != self.user || upper != self.upper {
             (self.user, self.upper) = (user, upper);
-            self.update(vcpu, to);
-            self.set_context(to);
+            if self.stale {
+                self.update(vcpu, to);
+            } else {
+                self.set_context(to);
+            }
         }
         self.followed
+    }
+
+    /// RIP is an address only there: elsewhere it counts from where CS begins.
+    pub fn in_long_mode(&self) -> bool {
+        self.registers.efer & EFER_LMA != 0
     }
 
     fn update(&mut self, vcpu: &mut Vcpu, to: &mut Listeners) {
@@ -214,10 +246,6 @@ impl Follower {
         if std::mem::take(&mut self.fresh) {
             self.set_context(to);
             return;
-        }
-        if new.vmcb != 0 && new.vmcb != old.vmcb {
-            self.entries += 1;
-            to.invalidate(Event::Vmrun { tlb_control: new.tlb_control, asid: new.asid });
         }
         self.set_context(to);
         if new.vmcb != old.vmcb {

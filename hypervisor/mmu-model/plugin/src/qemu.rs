@@ -13,6 +13,10 @@ pub const NO_REGS: c_int = 0;
 pub const READS_REGS: c_int = 1;
 /// Loads and stores.
 pub const MEM_RW: c_int = 3;
+/// A condition: unequal.
+pub const UNEQUAL: c_int = 3;
+/// An inline operation: store.
+pub const STORE: c_int = 1;
 /// The length of a flush of everything.
 pub const ALL_ADDRESSES: u64 = u64::MAX;
 
@@ -26,7 +30,28 @@ pub enum Tb {}
 pub enum Insn {}
 /// Where an access went.
 pub enum Hwaddr {}
+/// Numbers that translated code reads and writes without a call.
+pub enum Scoreboard {}
 enum Register {}
+
+/// One of these numbers.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Number {
+    board: *mut Scoreboard,
+    offset: usize,
+}
+
+impl Number {
+    /// One for each vCPU, at 0.
+    ///
+    /// # Safety
+    /// Call it when the plugin is installed, or in a callback.
+    pub unsafe fn new() -> Self {
+        // SAFETY: QEMU's allocation; it lasts as long as the plugin.
+        Self { board: unsafe { qemu_plugin_scoreboard_new(size_of::<u64>()) }, offset: 0 }
+    }
+}
 
 /// What QEMU says of itself.
 #[repr(C)]
@@ -82,6 +107,29 @@ unsafe extern "C" {
         rw: c_int,
         data: *mut c_void,
     );
+    pub fn qemu_plugin_register_vcpu_tb_exec_cond_cb(
+        tb: *mut Tb,
+        callback: RunCallback,
+        flags: c_int,
+        condition: c_int,
+        number: Number,
+        value: u64,
+        data: *mut c_void,
+    );
+    pub fn qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
+        tb: *mut Tb,
+        operation: c_int,
+        number: Number,
+        value: u64,
+    );
+    pub fn qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+        insn: *mut Insn,
+        operation: c_int,
+        number: Number,
+        value: u64,
+    );
+    fn qemu_plugin_scoreboard_new(size: usize) -> *mut Scoreboard;
+    pub fn qemu_plugin_u64_set(number: Number, vcpu: c_uint, value: u64);
     pub fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
     pub fn qemu_plugin_tb_vaddr(tb: *const Tb) -> u64;
     pub fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;

@@ -79,6 +79,7 @@ impl Encoder {
     }
 
     /// An access.
+    #[inline]
     pub fn access(&mut self, address: Virtual, kind: Kind) {
         let last = &mut self.last[kind as usize];
         let z = zigzag(*last, address.raw());

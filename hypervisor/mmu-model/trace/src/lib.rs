@@ -8,6 +8,7 @@
 pub mod error;
 pub mod format;
 pub mod image;
+mod packer;
 pub mod reader;
 pub mod recorder;
 pub mod replay;

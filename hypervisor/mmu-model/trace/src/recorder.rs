@@ -6,7 +6,9 @@
 //! path is walked once and new words are logged; it is walked again after any change. Changes are seen because page
 //! tables are memory: a store to a page of which a word is known is compared at once, and a difference makes all
 //! paths be walked anew. What changes memory otherwise (a device, a snapshot) must be told by
-//! [`Recorder::memory_changed`]; accessed and dirty bits that the emulator sets come with the first access of a kind.
+//! [`Recorder::memory_changed`]. Accessed and dirty bits are set without a store: a path on which the access would
+//! have to set one has been walked by a TLB entry older than the table, and is walked again at each access until the
+//! emulator has set it.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,8 +20,9 @@ use mmu_model::memory::Memory;
 use mmu_model::walk::{Access, Plain, Stop, Walker};
 
 use crate::error::TraceError;
-use crate::format::{BLOCK, Encoder, MAGIC, MARK_BLOCK, MARK_END, VERSION};
+use crate::format::{BLOCK, Encoder, MAGIC, MARK_END, VERSION};
 use crate::image::Image;
+use crate::packer::Packer;
 
 /// Paths known to be told; more would be walked again a little less often.
 const FILTER: usize = 1 << 16;
@@ -28,8 +31,9 @@ const FILTER: usize = 1 << 16;
 type Told = (u64, u64);
 
 /// Writes a trace.
-pub struct Recorder<W: Write> {
-    out: W,
+pub struct Recorder<W> {
+    /// None after an error.
+    packer: Option<Packer<W>>,
     encoder: Encoder,
     records: u64,
     accesses: u64,
@@ -40,18 +44,17 @@ pub struct Recorder<W: Write> {
     processor: u32,
     told: Vec<Told>,
     generation: u32,
-    compression: i32,
 }
 
-/// Memory whose words are logged as they are read. A live model reads through it, so that it finds in memory what its
-/// replay finds in the trace.
-#[derive(Debug)]
-pub struct Logged<'a, M> {
+/// Memory whose words are logged as they are read.
+struct Logged<'a, M> {
     memory: &'a mut M,
     image: &'a mut Image,
     encoder: &'a mut Encoder,
     records: &'a mut u64,
     changed: bool,
+    /// A walk would have to set accessed or dirty bits.
+    unset: bool,
 }
 
 impl<M: Memory> Memory for Logged<'_, M> {
@@ -59,29 +62,28 @@ impl<M: Memory> Memory for Logged<'_, M> {
 
     fn read(&mut self, at: Machine) -> Result<u64, M::Error> {
         let value = self.memory.read(at)?;
-        self.learn(at, value);
-        Ok(value)
-    }
-}
-
-impl<M> Logged<'_, M> {
-    fn learn(&mut self, at: Machine, value: u64) {
         if self.image.get(at) != Some(value) {
             self.image.set(at, value);
             self.encoder.word(at, value);
             *self.records += 1;
             self.changed = true;
         }
+        Ok(value)
+    }
+
+    fn set_bits(&mut self, _at: Machine, _bits: u64) -> Result<(), M::Error> {
+        self.unset = true;
+        Ok(())
     }
 }
 
-impl<W: Write> Recorder<W> {
+impl<W: Write + Send + 'static> Recorder<W> {
     /// Begin a trace. Compression is zstd's level, 1 being fast enough to record while a machine runs.
     pub fn new(mut out: W, compression: i32) -> Result<Self, TraceError> {
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
         Ok(Self {
-            out,
+            packer: Some(Packer::new(out, compression)?),
             encoder: Encoder::default(),
             records: 0,
             accesses: 0,
@@ -92,14 +94,12 @@ impl<W: Write> Recorder<W> {
             processor: 0,
             told: vec![(u64::MAX, 0); FILTER],
             generation: 1,
-            compression,
         })
     }
 
-    /// Memory as a live model must read it: before [`Recorder::access`] tells of the access that it reads for.
-    pub fn logged<'a, M>(&'a mut self, memory: &'a mut M) -> Logged<'a, M> {
+    fn logged<'a, M>(&'a mut self, memory: &'a mut M) -> Logged<'a, M> {
         let Self { image, encoder, records, .. } = self;
-        Logged { memory, image, encoder, records, changed: false }
+        Logged { memory, image, encoder, records, changed: false, unset: false }
     }
 
     /// What follows happens on this virtual processor; 0 to begin with.
@@ -152,7 +152,9 @@ impl<W: Write> Recorder<W> {
             let access = Access { kind, user: context.user, control: context.control };
             let mut logged = self.logged(memory);
             let outcome = context.tables.walk(address, access, &mut Plain(&mut logged));
+            let unset = logged.unset;
             match outcome {
+                Ok(_) if unset => {}
                 Ok(_) => self.told[slot] = (page, what),
                 Err(Stop::Memory(error)) => return Err(RecordError::Memory(error)),
                 Err(_) => {}
@@ -211,34 +213,34 @@ impl<W: Write> Recorder<W> {
     }
 
     fn flush(&mut self) -> Result<(), TraceError> {
-        if self.encoder.bytes.is_empty() {
+        let Some(packer) = self.packer.take() else { return Err(given_up()) };
+        let block = std::mem::replace(&mut self.encoder.bytes, packer.buffer());
+        if block.is_empty() || packer.put(block) {
+            self.packer = Some(packer);
             return Ok(());
         }
-        let mut compressor = zstd::bulk::Compressor::new(self.compression)?;
-        compressor.include_checksum(true)?;
-        let packed = compressor.compress(&self.encoder.bytes)?;
-        self.out.write_all(&[MARK_BLOCK])?;
-        self.out.write_all(&(packed.len() as u32).to_le_bytes())?;
-        self.out.write_all(&(self.encoder.bytes.len() as u32).to_le_bytes())?;
-        self.out.write_all(&packed)?;
-        self.encoder.bytes.clear();
-        Ok(())
+        packer.end().and_then(|_| Err(given_up()))
     }
 
     /// Write the end mark: without it a trace counts as truncated. Returns what was written to.
     pub fn finish(mut self) -> Result<W, TraceError> {
         self.flush()?;
-        self.out.write_all(&[MARK_END])?;
-        self.out.write_all(&self.records.to_le_bytes())?;
-        self.out.write_all(&self.accesses.to_le_bytes())?;
-        self.out.flush()?;
-        Ok(self.out)
+        let mut out = self.packer.take().ok_or_else(given_up)?.end()?;
+        out.write_all(&[MARK_END])?;
+        out.write_all(&self.records.to_le_bytes())?;
+        out.write_all(&self.accesses.to_le_bytes())?;
+        out.flush()?;
+        Ok(out)
     }
 
     /// Accesses recorded so far.
     pub fn accesses(&self) -> u64 {
         self.accesses
     }
+}
+
+fn given_up() -> TraceError {
+    std::io::Error::other("an error has ended the trace before").into()
 }
 
 /// Why an access could not be recorded.

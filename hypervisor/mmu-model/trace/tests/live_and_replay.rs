@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 //! A machine that runs live, and its trace replayed: the same counters, to the digit. And every broken trace is told.
 
-use mmu_model::address::{Machine, Virtual};
-use mmu_model::context::{Context, Kind};
+use std::io::Write;
+
+use mmu_model::address::{Machine, PageSize, Virtual};
+use mmu_model::context::{Context, Control, Kind, Layer, Levels, Tables};
 use mmu_model::counters::Counters;
 use mmu_model::cpu::{BUILT_IN, Cpu};
 use mmu_model::invalidate::Event;
+use mmu_model::memory::Memory;
 use mmu_model::mmu::Mmu;
-use mmu_model::synthetic::{Observer, Pages, Random, World};
+use mmu_model::synthetic::{Builder, OPEN, Observer, Pages, Random, World};
+use mmu_model::x86::bit;
 use mmu_trace::error::TraceError;
 use mmu_trace::format::VERSION;
 use mmu_trace::recorder::Recorder;
@@ -82,11 +86,96 @@ fn live_equals_replay_on_every_processor() {
     }
 }
 
+/// Memory in which only the emulator sets bits.
+struct Emulated(Pages);
+
+impl Memory for Emulated {
+    type Error = <Pages as Memory>::Error;
+
+    fn read(&mut self, at: Machine) -> Result<u64, Self::Error> {
+        self.0.read(at)
+    }
+}
+
+/// A kernel clears a dirty bit, and a store goes through the emulator's old TLB entry: the bit comes with a later
+/// store, of a page whose path the recorder has seen before.
+#[test]
+fn a_dirty_bit_that_comes_late_is_recorded() {
+    const PAGE: u64 = 0x7000_0000;
+    let mut memory = Emulated(Pages::default());
+    let mut tables = Builder::new(0x1000, 0, Levels::Four);
+    let leaf = |bits| OPEN | bit::ACCESSED | bits;
+    tables.map(&mut memory.0, PAGE, PageSize::K4, 0x50_0000, leaf(0));
+    let context = Context {
+        layer: Layer::GuestUser,
+        space: 0,
+        user: true,
+        control: Control::default(),
+        asid: 0,
+        pcid: 0,
+        tables: Tables::Flat { root: Machine::new(tables.root), levels: Levels::Four },
+    };
+    let cpu = Cpu::built_in("i7-3770").unwrap().unwrap();
+    let (mut mmu, mut recorder) = (Mmu::new(&cpu), Recorder::new(vec![], 1).unwrap());
+    // The entries above the leaf have been walked.
+    mmu.set_context(&context);
+    mmu.access(&mut memory.0, Virtual::new(PAGE), Kind::Load).unwrap();
+    mmu = Mmu::new(&cpu);
+    mmu.set_region(true);
+    recorder.set_region(true).unwrap();
+    mmu.set_context(&context);
+    recorder.set_context(&context).unwrap();
+    let mut access = |memory: &mut Emulated, mmu: &mut Mmu, kind| {
+        let machine = mmu.access(memory, Virtual::new(PAGE), kind).unwrap();
+        recorder.access(memory, Virtual::new(PAGE), kind, Some(machine)).unwrap();
+        let event = Event::Cr3 { keep: false };
+        if kind == Kind::Store {
+            mmu.invalidate(event);
+            recorder.invalidate(event).unwrap();
+        }
+    };
+    for kind in [Kind::Load, Kind::Store] {
+        access(&mut memory, &mut mmu, kind);
+    }
+    tables.map(&mut memory.0, PAGE, PageSize::K4, 0x50_0000, leaf(bit::DIRTY));
+    for kind in [Kind::Store, Kind::Load, Kind::Store] {
+        access(&mut memory, &mut mmu, kind);
+    }
+    let replayed = replay(&recorder.finish().unwrap()[..], &cpu, false).unwrap();
+    assert_eq!(mmu.counters().total().rewalks, 1, "of the first store");
+    assert_eq!(replayed, *mmu.counters());
+}
+
 #[test]
 fn two_runs_agree_to_the_byte() {
     let cpus = [Cpu::built_in("zen5").unwrap().unwrap()];
     assert_eq!(run(&cpus, 9, 50_000), run(&cpus, 9, 50_000));
     assert_ne!(run(&cpus, 9, 50_000).1, run(&cpus, 10, 50_000).1);
+}
+
+/// A disk with room for so many bytes.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or_else(|| std::io::Error::other("the disk is full"))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_is_told() {
+    for room in [12, 100, 10_000] {
+        let mut recorder = Recorder::new(Full(room), 1).unwrap();
+        // Random numbers do not compress. Whether a later block or the end tells of it is the thread's to decide.
+        let told = (0..1 << 20).find_map(|n| recorder.tally(Random::new(n).next(), n).err());
+        let told = told.unwrap_or_else(|| recorder.finish().err().unwrap());
+        assert!(told.to_string().contains("the disk is full"), "{told}");
+    }
 }
 
 fn error(trace: &[u8]) -> TraceError {
