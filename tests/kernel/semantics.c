@@ -650,7 +650,8 @@ static void heap_stops_at_mapping(void)
 	char *top = large_heap(), *at = top + 64 * PAGE;
 
 	for (int i = 0; i < 2; i++) {
-		if (brk(at) || mmap(at, PAGE, PROT_READ, ANON | MAP_FIXED_NOREPLACE | (i ? MAP_GROWSDOWN : 0), -1, 0) != at)
+		if (brk(at) ||
+		    mmap(at, PAGE, PROT_READ, ANON | MAP_FIXED_NOREPLACE | (i ? MAP_GROWSDOWN : 0), -1, 0) != at)
 			fails("a mapping right behind the heap: %s", strerror(errno));
 		if (brk(top))
 			fails("brk: %s", strerror(errno));
@@ -954,7 +955,9 @@ static int member(void)
 static void choice(void)
 {
 	static const char *const policies[] = { "never", "opt-in", "always" };
-	static const bool expected[][CHOICES] = { { false, false, false }, { false, true, false }, { true, true, false } };
+	static const bool expected[][CHOICES] = { { false, false, false },
+						  { false, true, false },
+						  { true, true, false } };
 	bool right = true;
 
 	if (prctl(PR_GET_ABH, 0, 0, 0, 0) < 0)
