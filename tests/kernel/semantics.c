@@ -861,6 +861,8 @@ static void counters(void)
 /* Of limits and locks there is no way back; so these are in a program of their own. */
 static void counters_of_limits(void)
 {
+	char *top;
+
 	if (counter("abh_heap_extended") < 0)
 		skips("the kernel has no such counters");
 	large_heap();
@@ -868,9 +870,11 @@ static void counters_of_limits(void)
 		skips("/proc/sys/vm/overcommit_memory cannot be written");
 	COUNTS("abh_heap_overcommit", grow(3 * MIB));
 	write_file("/proc/sys/vm/overcommit_memory", "0");
-	large_heap();
-	limit(RLIMIT_DATA, read_number("/proc/self/status", "VmData") * (long)KIB + (long)(2 * MIB + 16 * PAGE));
-	COUNTS("abh_heap_no_memory", grow(2 * MIB));
+	/* Enough for what is asked, and not for a hugepage's rest. */
+	top = large_heap();
+	limit(RLIMIT_DATA,
+	      read_number("/proc/self/status", "VmData") * (long)KIB - (long)behind(top) + (long)(HUGE + 16 * PAGE));
+	COUNTS("abh_heap_no_memory", grow(HUGE));
 	mlockall(MCL_FUTURE);
 	COUNTS("abh_heap_locked", grow(PAGE));
 }
