@@ -72,6 +72,14 @@ impl Image {
         page.words[index] = value;
     }
 
+    /// Every word that is known, in no order.
+    pub fn words(&self) -> impl Iterator<Item = Machine> {
+        self.pages.iter().flat_map(|(page, content)| {
+            let known = (0..512).filter(|index| content.known[index / 64] >> (index % 64) & 1 == 1);
+            known.map(move |index| Machine::new(page << 12 | (index as u64) << 3))
+        })
+    }
+
     /// Whether any word of the page around this address is known.
     #[inline]
     pub fn has_page(&self, at: Machine) -> bool {

@@ -6,9 +6,11 @@
 //! path is walked once and new words are logged; it is walked again after any change. Changes are seen because page
 //! tables are memory: a store to a page of which a word is known is compared at once, and a difference makes all
 //! paths be walked anew. What changes memory otherwise (a device, a snapshot) must be told by
-//! [`Recorder::memory_changed`]. Accessed and dirty bits are set without a store: a path on which the access would
-//! have to set one has been walked by a TLB entry older than the table, and is walked again at each access until the
-//! emulator has set it.
+//! [`Recorder::memory_changed`].
+//!
+//! Accessed and dirty bits alone are set without a store. So a walk reads a known word from the image, but one in which
+//! they may yet be set from memory. And a path on which the access would have to set one was taken by a TLB entry older
+//! than the table: it is walked again at each access, until the emulator has set it.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -17,7 +19,8 @@ use mmu_model::address::{Machine, Virtual};
 use mmu_model::context::{Context, Kind};
 use mmu_model::invalidate::Event;
 use mmu_model::memory::Memory;
-use mmu_model::walk::{Access, Plain, Stop, Walker};
+use mmu_model::walk::{Access, Dimension, HostLeaf, Partial, Place, Steps, Stop, Walker};
+use mmu_model::x86::bit;
 
 use crate::error::TraceError;
 use crate::format::{BLOCK, Encoder, MAGIC, MARK_END, VERSION};
@@ -46,21 +49,19 @@ pub struct Recorder<W> {
     generation: u32,
 }
 
-/// Memory whose words are logged as they are read.
+/// A walk that logs the words it reads.
 struct Logged<'a, M> {
     memory: &'a mut M,
     image: &'a mut Image,
     encoder: &'a mut Encoder,
     records: &'a mut u64,
     changed: bool,
-    /// A walk would have to set accessed or dirty bits.
+    /// The walk would have to set accessed or dirty bits.
     unset: bool,
 }
 
-impl<M: Memory> Memory for Logged<'_, M> {
-    type Error = M::Error;
-
-    fn read(&mut self, at: Machine) -> Result<u64, M::Error> {
+impl<M: Memory> Logged<'_, M> {
+    fn learn(&mut self, at: Machine) -> Result<u64, M::Error> {
         let value = self.memory.read(at)?;
         if self.image.get(at) != Some(value) {
             self.image.set(at, value);
@@ -70,11 +71,43 @@ impl<M: Memory> Memory for Logged<'_, M> {
         }
         Ok(value)
     }
+}
+
+/// Whether no walk can change this entry: all bits are set that it would set.
+const fn settled(level: u8, entry: u64) -> bool {
+    let leaf = level == 1 || (level <= 3 && entry & bit::LARGE != 0);
+    let set = bit::PRESENT | bit::ACCESSED | if leaf { bit::DIRTY } else { 0 };
+    entry & set == set
+}
+
+impl<M: Memory> Steps for Logged<'_, M> {
+    type Error = M::Error;
+
+    fn read(&mut self, place: Place, at: Machine) -> Result<u64, M::Error> {
+        match self.image.get(at) {
+            Some(known) if settled(place.level, known) => Ok(known),
+            _ => self.learn(at),
+        }
+    }
 
     fn set_bits(&mut self, _at: Machine, _bits: u64) -> Result<(), M::Error> {
         self.unset = true;
         Ok(())
     }
+
+    fn spend(&mut self, _cycles: u64) {}
+
+    fn recall(&mut self, _dimension: Dimension, _address: u64, _top: u8) -> Option<(u8, Partial)> {
+        None
+    }
+
+    fn keep(&mut self, _place: Place, _address: u64, _partial: Partial) {}
+
+    fn recall_nested(&mut self, _address: u64) -> Option<HostLeaf> {
+        None
+    }
+
+    fn keep_nested(&mut self, _address: u64, _leaf: HostLeaf) {}
 }
 
 impl<W: Write + Send + 'static> Recorder<W> {
@@ -141,7 +174,7 @@ impl<W: Write + Send + 'static> Recorder<W> {
             match machine {
                 Some(machine) if !self.image.has_page(machine) => {}
                 Some(machine) => self.stored(memory, machine).map_err(RecordError::Memory)?,
-                None => self.memory_changed(),
+                None => self.memory_changed(memory).map_err(RecordError::Memory)?,
             }
         }
         let Some((context, number)) = self.current else { return Err(RecordError::NoContext) };
@@ -151,7 +184,7 @@ impl<W: Write + Send + 'static> Recorder<W> {
         if self.told[slot] != (page, what) {
             let access = Access { kind, user: context.user, control: context.control };
             let mut logged = self.logged(memory);
-            let outcome = context.tables.walk(address, access, &mut Plain(&mut logged));
+            let outcome = context.tables.walk(address, access, &mut logged);
             let unset = logged.unset;
             match outcome {
                 Ok(_) if unset => {}
@@ -170,23 +203,29 @@ impl<W: Write + Send + 'static> Recorder<W> {
         let first = machine.raw() & !7;
         // The largest store has 64 bytes, and need not be aligned.
         let last = (first + 64).min(first | 0xff8);
-        let mut changed = false;
-        for at in (first..=last).step_by(8).map(Machine::new) {
-            if self.image.get(at).is_some() {
-                let mut logged = self.logged(memory);
-                logged.read(at)?;
-                changed |= logged.changed;
-            }
-        }
-        if changed {
-            self.memory_changed();
-        }
-        Ok(())
+        self.compare(memory, (first..=last).step_by(8).map(Machine::new))
     }
 
-    /// Any table may have changed otherwise than by an access told of here.
-    pub fn memory_changed(&mut self) {
-        self.generation += 1;
+    /// Any table may have changed otherwise than by an access told of here: compare all that is known.
+    pub fn memory_changed<M: Memory>(&mut self, memory: &mut M) -> Result<(), M::Error> {
+        let known: Vec<_> = self.image.words().collect();
+        self.compare(memory, known)
+    }
+
+    fn compare<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        words: impl IntoIterator<Item = Machine>,
+    ) -> Result<(), M::Error> {
+        let mut logged = self.logged(memory);
+        for at in words {
+            if logged.image.get(at).is_some() {
+                logged.learn(at)?;
+            }
+        }
+        let changed = logged.changed;
+        self.generation += u32::from(changed);
+        Ok(())
     }
 
     /// An instruction invalidates.
