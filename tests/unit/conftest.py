@@ -10,6 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Machines are noisy: how long an example takes is no finding.
+settings.register_profile("abh", deadline=None)
+settings.load_profile("abh")
 
 # A shell that starts the tests in the background has them ignore SIGINT, nohup SIGHUP, and so would every command
 # they start: tests of interruptions need both as they are at a terminal.
