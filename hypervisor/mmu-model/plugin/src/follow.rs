@@ -46,9 +46,14 @@ pub fn is_user(mmu_index: u32) -> Option<bool> {
     (mmu_index < MMU_PHYSICAL).then(|| MMU_USER.contains(&mmu_index))
 }
 
-/// Whether user code is about to run, and the address of its next instruction. It needs the general registers.
-pub fn next_instruction(vcpu: &mut Vcpu) -> (bool, u64) {
-    (vcpu.register(CS) & 3 == 3, vcpu.register(RIP))
+/// The address of the next instruction. It needs the general registers.
+pub fn next_instruction(vcpu: &mut Vcpu) -> u64 {
+    vcpu.register(RIP)
+}
+
+/// Whether user code runs.
+pub fn user_runs(vcpu: &mut Vcpu) -> bool {
+    vcpu.register(CS) & 3 == 3
 }
 
 /// What stands between the machine and the guest whose programs are of interest.

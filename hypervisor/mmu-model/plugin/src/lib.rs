@@ -122,10 +122,10 @@ impl Plugin {
 
     /// Instructions come from another page now, or its translation may have gone. In the checking mode the code there
     /// must be what the emulator has translated.
-    fn fetch(&mut self, address: u64, user: bool, code: Code) {
+    fn fetch(&mut self, address: u64, code: Code) {
         self.code_page = address >> PAGE_SHIFT;
         let Some(vcpu) = &mut self.vcpu else { return };
-        let upper = address >> 63 == 1;
+        let (user, upper) = (follow::user_runs(vcpu), address >> 63 == 1);
         if !self.follower.at(vcpu, &mut self.listeners, user, upper) || !self.follower.in_long_mode() {
             self.not_followed += 1;
             return;
@@ -285,9 +285,9 @@ unsafe extern "C" fn on_fetch(_: c_uint, code: *mut c_void) {
     let plugin = unsafe { plugin() };
     let awake = plugin.awake();
     if let (true, Some(vcpu)) = (awake, &mut plugin.vcpu) {
-        let (user, address) = follow::next_instruction(vcpu);
+        let address = follow::next_instruction(vcpu);
         if address >> PAGE_SHIFT != plugin.code_page {
-            plugin.fetch(address, user, Code(code.addr() as u64));
+            plugin.fetch(address, Code(code.addr() as u64));
         }
     }
 }
@@ -298,9 +298,9 @@ unsafe extern "C" fn on_next_page(_: c_uint, code: *mut c_void) {
     let plugin = unsafe { plugin() };
     let awake = plugin.awake();
     if let (true, Some(vcpu)) = (awake, &mut plugin.vcpu) {
-        let (user, address) = follow::next_instruction(vcpu);
+        let address = follow::next_instruction(vcpu);
         let page = if plugin.code_page == NO_PAGE { address >> PAGE_SHIFT } else { plugin.code_page };
-        plugin.fetch((page + 1) << PAGE_SHIFT, user, Code(code.addr() as u64));
+        plugin.fetch((page + 1) << PAGE_SHIFT, Code(code.addr() as u64));
     }
 }
 
