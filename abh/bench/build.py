@@ -187,7 +187,7 @@ def _run_recipe(component: Component, inputs: Mapping[str, Path], writable: Mapp
         read_only={**inputs, "/main": paths.CHECKOUT},
         writable={**writable, "/cache": ccache},
         scratch="/in",
-        env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "800M", "READS": " ".join(component.reads)},
+        env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "3G", "READS": " ".join(component.reads)},
     )
     recipe = f"/main/recipes/{_recipe(component.name).name}"
     root.run(prefix, ["sh", recipe], log=log, what=f"building {component.name}")
