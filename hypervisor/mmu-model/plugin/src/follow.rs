@@ -51,7 +51,7 @@ pub fn next_instruction(vcpu: &mut Vcpu) -> u64 {
     vcpu.register(RIP)
 }
 
-/// Whether user code runs.
+/// Whether user code runs: also while its next block is translated, as a block runs at one privilege level only.
 pub fn user_runs(vcpu: &mut Vcpu) -> bool {
     vcpu.register(CS) & 3 == 3
 }

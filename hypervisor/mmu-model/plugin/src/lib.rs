@@ -125,7 +125,7 @@ impl Plugin {
     fn fetch(&mut self, address: u64, code: Code) {
         self.code_page = address >> PAGE_SHIFT;
         let Some(vcpu) = &mut self.vcpu else { return };
-        let (user, upper) = (follow::user_runs(vcpu), address >> 63 == 1);
+        let (user, upper) = (code.is_users(), address >> 63 == 1);
         if !self.follower.at(vcpu, &mut self.listeners, user, upper) || !self.follower.in_long_mode() {
             self.not_followed += 1;
             return;
@@ -211,22 +211,27 @@ impl Check {
     }
 }
 
-/// The first bytes of code, packed into a callback's user data: up to seven, and above them how many.
+/// The first bytes of code, packed into a callback's user data: up to seven, above them how many, and the top bit says
+/// that user code runs there.
 #[derive(Clone, Copy, Debug)]
 struct Code(u64);
 
 impl Code {
-    fn new(bytes: &[u8]) -> Self {
+    fn new(bytes: &[u8], user: bool) -> Self {
         let bytes = &bytes[..bytes.len().min(7)];
         let mut all = [0; 8];
         all[..bytes.len()].copy_from_slice(bytes);
-        all[7] = bytes.len() as u8;
+        all[7] = bytes.len() as u8 | u8::from(user) << 7;
         Self(u64::from_le_bytes(all))
+    }
+
+    fn is_users(self) -> bool {
+        self.0 >> 63 == 1
     }
 
     /// Whether eight bytes begin with it.
     fn begins(self, bytes: u64) -> bool {
-        let unused = 64 - 8 * (self.0 >> 56);
+        let unused = 64 - 8 * (self.0 >> 56 & 7);
         unused == 64 || (self.0 ^ bytes) << unused == 0
     }
 }
@@ -382,12 +387,13 @@ unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
         let upper = usize::from(start >> 63 == 1);
         let data = std::ptr::without_provenance_mut(upper * UPPER_HALF);
         let mut block = Vec::new();
+        let user = plugin().vcpu.as_mut().is_some_and(follow::user_runs);
         for index in 0..qemu::qemu_plugin_tb_n_insns(tb) {
             let insn = qemu::qemu_plugin_tb_get_insn(tb, index);
             let mut code = [0u8; 15];
             let size = qemu::qemu_plugin_insn_data(insn, code.as_mut_ptr().cast(), code.len());
             let code = &code[..size];
-            watch_next_page(start, block.len(), insn, code);
+            watch_next_page(start, block.len(), insn, code, user);
             block.extend(code);
             let run = |callback, flags| {
                 qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, flags, std::ptr::null_mut());
@@ -403,7 +409,7 @@ unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
             }
             qemu::qemu_plugin_register_vcpu_mem_cb(insn, on_memory, qemu::NO_REGS, qemu::MEM_RW, data);
         }
-        watch_block(start, tb, &block);
+        watch_block(start, tb, &block, user);
     }
 }
 
@@ -412,9 +418,9 @@ const fn page_end(address: u64) -> u64 {
 }
 
 /// Have the block's begin tell of a change of page.
-unsafe fn watch_block(start: u64, tb: *mut Tb, block: &[u8]) {
+unsafe fn watch_block(start: u64, tb: *mut Tb, block: &[u8], user: bool) {
     let here = block.len().min(page_end(start).wrapping_sub(start) as usize);
-    let code = std::ptr::without_provenance_mut(Code::new(&block[..here]).0 as usize);
+    let code = std::ptr::without_provenance_mut(Code::new(&block[..here], user).0 as usize);
     // SAFETY: the caller has the block from QEMU.
     unsafe {
         let (number, page) = (plugin().translated_page, start >> PAGE_SHIFT);
@@ -432,13 +438,13 @@ unsafe fn watch_block(start: u64, tb: *mut Tb, block: &[u8]) {
 }
 
 /// Have the first instruction with a byte in the page after the block's first tell so; `before` bytes come before it.
-unsafe fn watch_next_page(start: u64, before: usize, insn: *mut Insn, code: &[u8]) {
+unsafe fn watch_next_page(start: u64, before: usize, insn: *mut Insn, code: &[u8], user: bool) {
     let left = (page_end(start).wrapping_sub(start) as usize).wrapping_sub(before);
     let begins_there = before > 0 && left == 0;
     if !begins_there && !(1..code.len()).contains(&left) {
         return;
     }
-    let data = std::ptr::without_provenance_mut(Code::new(&code[left..]).0 as usize);
+    let data = std::ptr::without_provenance_mut(Code::new(&code[left..], user).0 as usize);
     // SAFETY: the caller has the instruction from QEMU.
     unsafe {
         qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, on_next_page, qemu::READS_REGS, data);
@@ -567,12 +573,13 @@ mod tests {
     #[test]
     fn code_is_compared_as_far_as_it_goes() {
         let memory = u64::from_le_bytes([1, 2, 3, 4, 5, 6, 7, 8]);
-        assert!(Code::new(&[]).begins(memory));
-        assert!(Code::new(&[1]).begins(memory));
-        assert!(Code::new(&[1, 2, 3, 4, 5, 6, 7]).begins(memory));
-        assert!(Code::new(&[1, 2, 3, 4, 5, 6, 7, 99, 99]).begins(memory), "seven bytes are kept");
-        assert!(!Code::new(&[2]).begins(memory));
-        assert!(!Code::new(&[1, 2, 3, 4, 5, 6, 9]).begins(memory));
+        assert!(Code::new(&[], true).begins(memory));
+        assert!(Code::new(&[1], true).begins(memory));
+        assert!(Code::new(&[1, 2, 3, 4, 5, 6, 7], true).begins(memory));
+        assert!(Code::new(&[1, 2, 3, 4, 5, 6, 7, 99, 99], false).begins(memory), "seven bytes are kept");
+        assert!(Code::new(&[1], true).is_users() && !Code::new(&[1, 2, 3, 4, 5, 6, 7], false).is_users());
+        assert!(!Code::new(&[2], false).begins(memory));
+        assert!(!Code::new(&[1, 2, 3, 4, 5, 6, 9], false).begins(memory));
     }
 
     #[test]
