@@ -69,6 +69,7 @@ struct Plugin {
     open: bool,
     regions: u64,
     entries_before: u64,
+    /// In this region; before it there is 32-bit code, while a guest boots.
     not_followed: u64,
     check: Check,
     /// The page that instructions come from.
@@ -156,6 +157,7 @@ impl Plugin {
         }
         self.regions += 1;
         self.open = true;
+        self.not_followed = 0;
         self.listeners.begin(self.regions, self.cpu.as_ref().map(Mmu::new));
         self.follower.restart();
         self.forget_code_page();
