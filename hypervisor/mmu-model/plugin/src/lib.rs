@@ -102,9 +102,9 @@ impl Plugin {
     #[inline]
     fn access(&mut self, address: u64, kind: Kind, mmu_index: u32, upper: bool, truth: impl Fn() -> Option<Machine>) {
         let Some(vcpu) = &mut self.vcpu else { return };
-        let followed =
-            follow::is_user(mmu_index).is_some_and(|user| self.follower.at(vcpu, &mut self.listeners, user, upper));
-        if !followed {
+        // Else it is the processor's own, by physical address: it saves or loads a guest's state.
+        let Some(user) = follow::is_user(mmu_index) else { return };
+        if !self.follower.at(vcpu, &mut self.listeners, user, upper) {
             self.not_followed += 1;
             return;
         }
