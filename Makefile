@@ -4,7 +4,7 @@
 ABH := bin/abh
 
 .DEFAULT_GOAL := help
-.PHONY: help deps study test report allocators list doctor check-series lint format clean new-workload
+.PHONY: help deps study test report mmu bench-model allocators list doctor check-series lint format clean new-workload
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
@@ -21,6 +21,15 @@ test: ## lint, unit tests, and tests that boot the machines
 
 report: ## results measured so far to tables, figures and a page
 	@$(ABH) report
+
+mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the MMU
+	@$(ABH) study --mmu i7-3770 --workload tlb-overflow --workload set-conflict --workload sqlite --workload mcf \
+		--policy reg --policy thp
+	@for policy in reg thp; do $(ABH) sweep "tlb-overflow@native~$$policy" || exit; done
+	@$(ABH) report
+
+bench-model: ## how fast the model of the MMU is on this machine
+	@$(ABH) bench-model
 
 allocators: ## malloc implementations side by side on this machine and its kernel
 	@$(ABH) allocators

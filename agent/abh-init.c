@@ -12,6 +12,7 @@
 #include <linux/loop.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
@@ -236,29 +237,47 @@ static long long group_value(const char *key)
 	return value;
 }
 
-/* Waits for the workload, watching its hugepages; returns the wait status, or -1 on time-out. */
-static int watch(pid_t child, double limit_s, long long *huge_peak)
+/*
+ * Waits for the workload, watching its hugepages; returns false on time-out. The workload is dead then but not reaped:
+ * a zombie can still be asked what its faults were.
+ */
+static bool watch(pid_t child, double limit_s, long long *huge_peak)
 {
 	struct timespec tick = { .tv_nsec = SAMPLE_NS };
 	double start = seconds();
+	siginfo_t gone = { .si_pid = 0 };
 	sigset_t set;
-	int status;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	while (waitpid(child, &status, WNOHANG) == 0) {
+	while (!waitid(P_PID, (id_t)child, &gone, WEXITED | WNOHANG | WNOWAIT) && !gone.si_pid) {
 		long long huge = group_value("anon_thp");
 
 		if (huge > *huge_peak)
 			*huge_peak = huge;
 		if (seconds() - start > limit_s) {
 			kill(child, SIGKILL);
-			waitpid(child, &status, 0);
-			return -1;
+			waitid(P_PID, (id_t)child, &gone, WEXITED | WNOWAIT);
+			return false;
 		}
 		sigtimedwait(&set, NULL, &tick);
 	}
-	return status;
+	return true;
+}
+
+/*
+ * The kernel's table of why the workload's faults, and those of children it waited for, got no hugepage. It is there if
+ * the cell has set explain_faults.
+ */
+static void show_faults(pid_t child)
+{
+	char path[64], *text;
+	struct abh_line line;
+
+	snprintf(path, sizeof(path), "/proc/%d/thp_faults", child);
+	text = abh_read_file(path, 16384);
+	while (abh_next_line(&text, &line))
+		say("faults %s %s", line.key, line.rest);
 }
 
 static const struct {
@@ -299,7 +318,9 @@ static void run_cell(void)
 	long long before[DELTAS], after[DELTAS], huge_peak = 0;
 	struct rusage usage;
 	double start, end;
+	bool in_time;
 	int status;
+	pid_t child;
 	sigset_t set;
 
 	read_cell(&cell);
@@ -312,10 +333,13 @@ static void run_cell(void)
 	say("begin");
 	start = seconds();
 	abh_region_begin();
-	status = watch(start_workload(&cell), cell.timeout_s, &huge_peak);
+	child = start_workload(&cell);
+	in_time = watch(child, cell.timeout_s, &huge_peak);
 	abh_region_end();
 	end = seconds();
 	read_deltas(after);
+	show_faults(child);
+	waitpid(child, &status, 0);
 	getrusage(RUSAGE_CHILDREN, &usage);
 	show_output();
 	say("value minor_faults %ld", usage.ru_minflt);
@@ -327,7 +351,7 @@ static void run_cell(void)
 		if (before[i] >= 0)
 			say("value %s %lld", deltas[i].name, after[i] - before[i]);
 	say("value elapsed %.6f", end - start);
-	if (status == -1)
+	if (!in_time)
 		finish("timeout %g", cell.timeout_s);
 	if (WIFSIGNALED(status))
 		finish("signal %d", WTERMSIG(status));

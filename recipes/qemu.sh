@@ -6,8 +6,8 @@ set -eu
 cd /obj
 export CC="ccache gcc"
 /src/configure --prefix=/out --target-list=x86_64-softmmu --without-default-features --enable-tcg --enable-plugins \
-	--disable-docs --disable-install-blobs --disable-werror
-ninja
+	--disable-docs --disable-install-blobs --disable-werror --disable-debug-info
+ninja qemu-system-x86_64
 strip -o /out/qemu-system-x86_64 qemu-system-x86_64
 mkdir -p /out/include
 cp /src/include/qemu/qemu-plugin.h /out/include/

@@ -14,6 +14,7 @@ BY_FOLDER = {
     "kernel-patches/": "GPL-2.0-only",
     "hypervisor/xen/": "GPL-2.0-only",
     "hypervisor/qemu/": "GPL-2.0-or-later",
+    "hypervisor/mmu-model/plugin/": "GPL-2.0-or-later",  # loaded into QEMU
     "glibc-patches/": "LGPL-2.1-or-later",
 }
 # Files that carry no SPDX line, and why.
@@ -25,6 +26,7 @@ EXEMPT = {
     "analysis/reference/*.csv": "data read by its first line; facts printed in the papers",
     "workloads/*/sample-output.txt": "a program's output, byte for byte",
     "*.png": "binary",
+    "*/Cargo.lock": "written by cargo",
 }
 HEAD_LINES = 5
 SPDX = re.compile(r"SPDX-License-Identifier:\s*(.+?)\s*(?:\*/|-->)?\s*$", re.MULTILINE)

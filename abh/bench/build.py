@@ -23,6 +23,7 @@ from abh.bench.machine import Parts
 
 # Compiled objects are kept between builds so that a change to one patch recompiles only what it touches.
 CCACHE = "ccache"
+MODEL = "hypervisor/mmu-model"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Component:
     needs: tuple[str, ...] = ()  # components, seen by the recipe as /in/<name>
     roots: tuple[str, ...] = ()  # Debian roots, seen as /in/root
     needs_mib: int = 500
+    root: str = "build"  # the Debian root it is built in
+    network: bool = False  # the recipe may fetch what its inputs name by checksum
     on_demand: bool = False  # tests of the kernel ask for it; a study does not pay for it
     rename: Mapping[str, str] = field(default_factory=dict)  # component -> its name under /in
 
@@ -56,6 +59,12 @@ COMPONENTS = {
         Component("qemu", 4, "hypervisor/qemu/10.0", needs_mib=2000),
         Component("glibc", 5, "glibc-patches/2.41", needs_mib=1500),
         Component("plugin", 0.1, reads=("hypervisor/qemu/plugin", "agent"), needs=("qemu",)),
+        Component(
+            "mmu", 1.5, reads=("hypervisor/mmu-model",), needs_mib=1500, root="rust", network=True, on_demand=True
+        ),
+        Component(
+            "mmu-tests", 3, reads=("hypervisor/mmu-model",), needs_mib=2500, root="rust", network=True, on_demand=True
+        ),
         Component("agent", 0.1, reads=("agent",)),
         Component("kernel-tests", 0.1, reads=("tests/kernel",), on_demand=True),
         Component("mm-selftests", 2, "kernel-patches/6.12", needs_mib=2500, on_demand=True),
@@ -104,7 +113,7 @@ def key_of(name: str) -> str:
 
 def _key(component: Component, patches: series.Series | None) -> str:
     parts = [component.name, hashlib.sha256(_recipe(component.name).read_bytes()).hexdigest()]
-    parts.append(root.path_of("build").name)
+    parts.append(root.path_of(component.root).name)
     if component.series and patches:
         parts += [_source(component.series).digest, series.series_hash(patches)]
     parts += [cache.digest_tree(paths.CHECKOUT / folder, ignored) for folder in component.reads]
@@ -173,11 +182,12 @@ def _run_recipe(component: Component, inputs: Mapping[str, Path], writable: Mapp
     ccache = paths.cache() / CCACHE
     ccache.mkdir(exist_ok=True)
     prefix = root.enter(
-        root.path_of("build"),
+        root.path_of(component.root),
+        network=component.network,
         read_only={**inputs, "/main": paths.CHECKOUT},
         writable={**writable, "/cache": ccache},
         scratch="/in",
-        env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "800M", "READS": " ".join(component.reads)},
+        env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "3G", "READS": " ".join(component.reads)},
     )
     recipe = f"/main/recipes/{_recipe(component.name).name}"
     root.run(prefix, ["sh", recipe], log=log, what=f"building {component.name}")
@@ -251,7 +261,7 @@ def keep_log(name: str) -> Path:
     return folder / f"{name}-{os.getpid()}.log"
 
 
-def parts_of(boot: str, image: str) -> Parts:
+def parts_of(boot: str, image: str, *, mmu: bool = False) -> Parts:
     """What a machine needs, built: boot is "linux" or "xen", image "guest" or "host"."""
     return Parts(
         qemu=path_of("qemu"),
@@ -259,4 +269,5 @@ def parts_of(boot: str, image: str) -> Parts:
         linux=path_of("linux"),
         initramfs=path_of(f"{image}-initramfs"),
         xen=path_of("xen") if boot == "xen" else None,
+        mmu=path_of("mmu") if mmu else None,
     )

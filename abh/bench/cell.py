@@ -18,7 +18,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from abh import paths
-from abh.bench import build, cache, machine, result, series, spec
+from abh.bench import build, cache, faults, machine, mmu, result, series, spec
 from abh.bench.result import Result, Value
 from abh.errors import AbhError
 
@@ -46,6 +46,7 @@ NO_VM_EXITS = {
 }
 # Real seconds; the workload's own limit counts in the guest's time. A machine that needs longer than this is hung.
 LIMIT_S = {"smoke": 400.0, "paper": 6 * 3600.0}
+MMU_SLOWDOWN = 5  # of a cell with the MMU model in checking mode; without checks it is about half of that
 REASON_CHARS = 2000  # of console or output, in a reason
 ENDINGS = {"skip": "skip", "error": "error", "crash": "crash"}
 
@@ -61,10 +62,14 @@ class Cell:
     policy: spec.Policy
     machine: spec.Machine
     icount: bool = True
+    explain: bool = False  # count faults by the reason they got no hugepage: a few more instructions a fault
+    mmu: str | None = None  # the processor whose MMU is modelled beside the run
+    mmu_check: bool = False  # compare each address the model finds with the emulator's
+    trace: Path | None = None  # where all accesses are recorded, to be replayed on other processors
 
     @classmethod
-    def of(cls, name: str, size: str, *, icount: bool = True) -> Cell:
-        """Loads the specs that `<workload>@<environment>~<policy>` names."""
+    def of(cls, name: str, size: str, **options: Any) -> Cell:
+        """Loads the specs that `<workload>@<environment>~<policy>` names; options are the last fields."""
         run = spec.Run.parse(name)
         environment = spec.environment(run.environment)
         return cls(
@@ -74,8 +79,15 @@ class Cell:
             environment,
             spec.policy(run.policy),
             spec.machine(environment.machine),
-            icount,
+            **options,
         )
+
+    @property
+    def model(self) -> str | None:
+        """Arguments of the MMU model, if it runs."""
+        if not self.mmu and not self.trace:
+            return None
+        return mmu.arguments(self.environment, self.mmu, check=self.mmu_check, trace=self.trace is not None)
 
 
 def _settings(sysfs: Mapping[str, str], lacks: Sequence[str]) -> list[str]:
@@ -90,6 +102,7 @@ def guest_lines(cell: Cell) -> str:
     lines = ["ABHCELL 1"]
     lines += [f"require {path}" for path in cell.policy.requires if not any(path.startswith(f"{x}/") for x in lacks)]
     lines += _settings(cell.policy.guest.sysfs, lacks)
+    lines += [f"set {faults.KNOB} 1"] if cell.explain else []
     lines += [f"env {name}={value}" for name, value in {**cell.workload.env, **cell.policy.guest.env}.items()]
     lines += [f"cwd /abh/workloads/{cell.workload.name}", f"timeout {cell.workload.timeout_s}"]
     lines += [f"arg {word}" for word in cell.workload.argv_for(cell.size)]
@@ -138,11 +151,12 @@ def setup_text(cell: Cell) -> str:
 
 @dataclass
 class Said:
-    """What the agents said: values, the workload's output, how guest and host ended."""
+    """What the agents said: values, the workload's output, the table of faults, how guest and host ended."""
 
     values: dict[str, str] = field(default_factory=dict)
     output: list[str] = field(default_factory=list)
     console: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
     end: str | None = None
 
 
@@ -159,6 +173,8 @@ def listen(lines: list[str]) -> Said:
             said.values[name] = value
         elif words[1] == "out":
             said.output.append(rest)
+        elif words[1] == "faults":
+            said.faults.append(rest)
         elif words[1] == "console":
             said.console.append(rest)
         elif words[1] == "guest-end" or (words[1] == "end" and rest != "host"):
@@ -211,16 +227,17 @@ def _counted_outside(cell: Cell, region: str) -> dict[str, Value]:
 def values_of(cell: Cell, said: Said, region: str) -> dict[str, Value]:
     """All values of a run."""
     values = dict(_reported(said))
-    faults, huge = values.get("minor_faults"), values.get("huge_faults")
-    if faults and huge and faults.value is not None and huge.value is not None:
-        values["alloc_ratio"] = result.alloc_ratio(huge.value, faults.value - huge.value)
-    elif faults and huge:
+    minor, huge = values.get("minor_faults"), values.get("huge_faults")
+    if minor and huge and minor.value is not None and huge.value is not None:
+        values["alloc_ratio"] = result.alloc_ratio(huge.value, minor.value - huge.value)
+    elif minor and huge:
         values["alloc_ratio"] = Value.unknown("ratio", "counted", "the faults it is made of are not known")
     if "host_huge_kib" not in values:
         source = cell.environment.host_huge
         why = source.why if source and source.why else "the host reported nothing"
         values["host_huge_kib"] = Value.unknown("KiB", "counted", why)
-    return {**values, **_counted_outside(cell, region)}
+    table = said.faults if said.end else []  # of a guest that died it may be cut short
+    return {**values, **faults.values_of(table), **_counted_outside(cell, region)}
 
 
 def judge(cell: Cell, said: Said, problem: str | None, console: str) -> tuple[result.Outcome, str | None]:
@@ -263,6 +280,17 @@ def _this_machine() -> str:
     return f"{model}, {os.cpu_count()} CPUs, Linux {platform.release()}"
 
 
+def _options(cell: Cell) -> str:
+    options = {
+        " --free-running": not cell.icount,
+        " --explain": cell.explain,
+        f" --mmu {cell.mmu}": cell.mmu,
+        " --mmu-check": cell.mmu_check,
+        f" --trace {cell.trace}": cell.trace,
+    }
+    return "".join(option for option, given in options.items() if given)
+
+
 def provenance(cell: Cell) -> result.Provenance:
     """What made the numbers."""
     folders = sorted(each.series for each in build.COMPONENTS.values() if each.series)
@@ -270,7 +298,7 @@ def provenance(cell: Cell) -> result.Provenance:
         commit=_commit(),
         series={name: series.series_hash(series.load(paths.CHECKOUT / name)) for name in folders},
         components={name: build.version_of(name) for name in ("linux", "xen", "qemu", "glibc")},
-        command=f"abh run {cell.run} --size {cell.size}{'' if cell.icount else ' --free-running'}",
+        command=f"abh run {cell.run} --size {cell.size}{_options(cell)}",
         seed=cell.workload.seed,
         machine=_this_machine(),
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -293,16 +321,33 @@ def frozen_state(cell: Cell) -> Path:
     )
 
 
-def run(cell: Cell) -> Result:
-    """Runs a cell in a fresh guest of a freshly thawed machine."""
-    parts = build.parts_of(cell.machine.boot, cell.machine.root)
-    state = frozen_state(cell) if cell.icount else None
-    ended = machine.run(
-        cell.machine, cell.size, parts, state, cell_text(cell), icount=cell.icount, limit_s=LIMIT_S[cell.size]
+def emulate(cell: Cell) -> machine.Ended:
+    """Lets a freshly thawed machine run the cell in a fresh guest."""
+    parts = build.parts_of(cell.machine.boot, cell.machine.root, mmu=cell.model is not None)
+    return machine.run(
+        cell.machine,
+        cell.size,
+        parts,
+        frozen_state(cell) if cell.icount else None,
+        cell_text(cell),
+        icount=cell.icount,
+        limit_s=LIMIT_S[cell.size] * (MMU_SLOWDOWN if cell.model else 1),
+        mmu=cell.model,
+        keep={mmu.TRACE: cell.trace} if cell.trace else {},
     )
+
+
+def run(cell: Cell) -> Result:
+    """Runs a cell and judges how it ended."""
+    ended = emulate(cell)
     said = listen(ended.lines)
     outcome, reason = judge(cell, said, ended.problem, ended.console)
-    return result_of(cell, outcome, reason, values_of(cell, said, ended.region), said)
+    values = values_of(cell, said, ended.region)
+    if cell.mmu and outcome == "success":
+        values |= mmu.values_of(mmu.read(ended.model))
+        if wrong := mmu.wrong_addresses(values):
+            outcome, reason = "error", wrong
+    return result_of(cell, outcome, reason, values, said)
 
 
 def result_of(cell: Cell, outcome: result.Outcome, reason: str | None, values: dict[str, Value],

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -48,9 +49,11 @@ class Parts:
     linux: Path
     initramfs: Path
     xen: Path | None = None
+    mmu: Path | None = None
 
 
-def qemu_words(machine: spec.Machine, size: str, parts: Parts, *, icount: bool, resumed: bool) -> list[str]:
+def qemu_words(machine: spec.Machine, size: str, parts: Parts, *, icount: bool, resumed: bool,
+               mmu: str | None = None) -> list[str]:  # fmt: skip
     """QEMU's command line inside the root: /in holds the parts, /run the files of this one run."""
     words = ["/in/qemu/qemu-system-x86_64", "-L", "/usr/share/seabios", "-L", "/usr/share/qemu"]
     words += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-cpu", machine.cpu]
@@ -61,6 +64,8 @@ def qemu_words(machine: spec.Machine, size: str, parts: Parts, *, icount: bool, 
         words += ["-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "7"]
     words += machine.qemu_args
     words += ["-plugin", "/in/plugin/region.so,out=/run/region.jsonl", "-fw_cfg", "name=opt/abh/cell,file=/run/cell"]
+    if mmu:
+        words += ["-plugin", f"/in/mmu/mmu.so,out=/run/mmu.jsonl,{mmu}"]
     kernel = f"{machine.kernel_cmdline} abh_role={'host' if machine.root == 'host' else 'native'} abh_freeze=1"
     if parts.xen:
         words += ["-kernel", "/in/xen/xen", "-append", machine.xen_cmdline or ""]
@@ -82,6 +87,7 @@ class Ended:
     region: str
     seconds: float
     problem: str | None  # None: the agent said "end"
+    model: str = ""  # the MMU model's lines
 
 
 class Emulator:
@@ -226,6 +232,8 @@ def emulator(words: Sequence[str], parts: Parts, cell: str, state: Path | None =
         read_only["/in/initramfs"] = parts.initramfs
         if parts.xen:
             read_only["/in/xen"] = parts.xen
+        if parts.mmu:
+            read_only["/in/mmu"] = parts.mmu
         if state:
             read_only["/in/state"] = state
         prefix = root.enter(
@@ -250,9 +258,13 @@ def freeze(machine: spec.Machine, size: str, parts: Parts, setup: str, out: Path
 
 
 def run(machine: spec.Machine, size: str, parts: Parts, state: Path | None, cell: str, *, icount: bool,
-        limit_s: float) -> Ended:  # fmt: skip
-    """Thaws the machine, lets it run its cell, and returns what it said. limit_s is in real seconds."""
-    words = qemu_words(machine, size, parts, icount=icount, resumed=state is not None)
+        limit_s: float, mmu: str | None = None, keep: Mapping[str, Path] | None = None) -> Ended:  # fmt: skip
+    """Thaws the machine, lets it run its cell, and returns what it said. limit_s is in real seconds.
+
+    `mmu` are arguments of the MMU model's plugin; without them there is none. `keep` names files of the run's folder,
+    and where they are moved at the end.
+    """
+    words = qemu_words(machine, size, parts, icount=icount, resumed=state is not None, mmu=mmu)
     start = time.monotonic()
     with emulator(words, parts, cell, state=state) as running:
         ready = QMP_TIMEOUT_S if state else machine.boot_timeout_s
@@ -262,8 +274,12 @@ def run(machine: spec.Machine, size: str, parts: Parts, state: Path | None, cell
         # Only a line feed ends a line: a workload may print form feeds and other things that splitlines() splits at.
         lines = [line.rstrip("\r") for line in _read(running.folder / "out.log").split("\n")]
         region = _read(running.folder / "region.jsonl")
+        model = _read(running.folder / "mmu.jsonl")
         console = running.console_tail()
-    return Ended(lines, console, region, time.monotonic() - start, problem)
+        for name, place in (keep or {}).items():
+            if (running.folder / name).exists():
+                shutil.move(running.folder / name, place)
+    return Ended(lines, console, region, time.monotonic() - start, problem, model)
 
 
 def _read(path: Path) -> str:

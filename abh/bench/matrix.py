@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from abh import paths
-from abh.bench import build, cache, cell, machine, result, spec
+from abh.bench import build, cache, cell, machine, mmu, result, spec
 from abh.bench.strict import did_you_mean
 from abh.errors import AbhError
 
@@ -40,14 +40,19 @@ def select(
     ]
 
 
-def prepare(names: Sequence[str], size: str) -> None:
+def cells_of(names: Sequence[str], size: str, *, cpu: str | None = None) -> list[cell.Cell]:
+    """The cells of these runs, with the MMU model of a processor or without."""
+    return [cell.Cell.of(name, size, mmu=cpu) for name in names]
+
+
+def prepare(cells: Iterable[cell.Cell]) -> None:
     """Builds every component the runs need and boots every environment they run in, once."""
-    cells = {one.environment.name: one for one in (cell.Cell.of(name, size) for name in names)}
-    for each in cells.values():
-        build.parts_of(each.machine.boot, each.machine.root)
+    one_each = {one.environment.name: one for one in cells}
+    for each in one_each.values():
+        build.parts_of(each.machine.boot, each.machine.root, mmu=each.mmu is not None)
     with ThreadPoolExecutor(max_workers=2) as pool:
         try:
-            for boot in [pool.submit(cell.frozen_state, each) for each in cells.values()]:
+            for boot in [pool.submit(cell.frozen_state, each) for each in one_each.values()]:
                 boot.result()
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -55,16 +60,19 @@ def prepare(names: Sequence[str], size: str) -> None:
             raise
 
 
-def fingerprint(name: str, size: str) -> str:
+def fingerprint(one: cell.Cell) -> str:
     """Changes when a run's result could: its specs, its machine and everything that the machine is made of."""
-    one = cell.Cell.of(name, size)
     files = [one.environment.path, one.machine.path]
     if one.environment.domain:
         files.append(paths.VM_CONFIGS / "libvirt" / one.environment.domain)
-    parts = [cache.digest_files(files, paths.CHECKOUT), cache.digest_tree(one.workload.folder, build.ignored), size]
+    parts = [cache.digest_files(files, paths.CHECKOUT), cache.digest_tree(one.workload.folder, build.ignored), one.size]
     parts.append(one.policy.model_dump_json(include={"guest", "host", "requires"}))  # not its file: it may extend one
     wanted = ["qemu", "plugin", "linux", f"{one.machine.root}-initramfs"]
-    parts += [build.key_of(each) for each in wanted + (["xen"] if one.machine.boot == "xen" else [])]
+    wanted += ["xen"] if one.machine.boot == "xen" else []
+    if one.mmu:
+        parts.append(mmu.arguments(one.environment, one.mmu, check=one.mmu_check))
+        wanted.append("mmu")
+    parts += [build.key_of(each) for each in wanted]
     return cache.key_of(*parts)
 
 
@@ -72,28 +80,29 @@ def _mark(folder: Path, name: str) -> Path:
     return folder / ".fingerprints" / name
 
 
-def write_mark(folder: Path, name: str, size: str | None) -> None:
+def write_mark(folder: Path, one: cell.Cell, *, repeats: bool = True) -> None:
     """Notes what a run's result is about to depend on; written before the result, so a result always has its mark.
 
-    Without a size (a free-running cell) the mark holds for no study.
+    The mark of a run that would not repeat to the digit (free-running, or on this machine) holds for no study.
     """
-    mark = _mark(folder, name)
+    mark = _mark(folder, str(one.run))
     mark.parent.mkdir(parents=True, exist_ok=True)
-    mark.write_text(fingerprint(name, size) if size else "free-running")
+    mark.write_text(fingerprint(one) if repeats else "not to be repeated")
 
 
-def drop_stale(folder: Path, names: Sequence[str], size: str) -> None:
+def drop_stale(folder: Path, cells: Iterable[cell.Cell]) -> None:
     """Removes results that no longer hold: of other specs or components, of another size, failed, or unreadable."""
-    for name in names:
-        path = folder / f"{name}.json"
-        if path.exists() and not _holds(folder, path, name, size):
+    for one in cells:
+        path = folder / f"{one.run}.json"
+        if path.exists() and not holds(folder, one):
             path.unlink()
 
 
-def _holds(folder: Path, path: Path, name: str, size: str) -> bool:
+def holds(folder: Path, one: cell.Cell) -> bool:
+    """Whether the folder has the run's result, and running again would give the same."""
     try:
-        good = result.read(path).outcome in ("success", "skip")
+        good = result.read(folder / f"{one.run}.json").outcome in ("success", "skip")
     except AbhError:
         return False
-    mark = _mark(folder, name)
-    return good and mark.exists() and mark.read_text() == fingerprint(name, size)
+    mark = _mark(folder, str(one.run))
+    return good and mark.exists() and mark.read_text() == fingerprint(one)

@@ -150,8 +150,13 @@ def alloc_ratio(huge_faults: int, regular_faults: int) -> Value:
 
 
 def write(result: Result, path: Path) -> None:
+    """Write a result's file."""
+    write_json(result.model_dump(), path)
+
+
+def write_json(data: object, path: Path) -> None:
     """Write the file whole or not at all: a reader sees the old content or the new, even across a power cut."""
-    text = json.dumps(result.model_dump(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -40,6 +40,7 @@ split_huge_page_test
 khugepaged all:anon
 transhuge-stress -d 5
 skip_anon_align
+explain_thp_faults
 ksm_functional_tests
 uffd-unit-tests
 uffd-stress anon 20 4

@@ -73,7 +73,8 @@ def _fuzz(args: argparse.Namespace) -> bool:
         words += ["--replay", "/replay"]
     knobs = _knobs(args)
     if knobs and args.policy != "never":
-        words += ["--extended"]
+        # A replayed list may be too short for a surplus; a run without one would show nothing of ABH.
+        words += ["--extended" if args.replay or "heap_end=0" in args.set else "--surplus"]
     # Slowest seen: 300 operations a second in the debug kernel. Shrinking a failure takes some minutes more.
     limit_s = 60 * args.minutes if args.minutes else 900 + args.ops / 100
     job = [*knobs, f"run {' '.join(words)}"]
@@ -86,14 +87,18 @@ def _semantics(args: argparse.Namespace) -> bool:
     from abh.bench import testbed
 
     # The layout first: nothing has set ABH on yet.
-    job = ["run /semantics layout", "run /semantics"]
+    layout = ["run /semantics layout"]
     limit_s = 60 * (args.minutes or (30 if args.debug_kernel else 10))
-    said = testbed.run(_kernel(args), job, limit_s=limit_s, tell=_tell)
+    said = testbed.run(_kernel(args), [*layout, "run /semantics"], limit_s=limit_s, tell=_tell)
     held = _verdict(said)
     if not _has_abh(args):
         return held
+    for policy in ("opt-in", "always"):
+        job = [f"run /semantics booted {policy}"]
+        said_then = testbed.run(_kernel(args), job, limit_s=limit_s, cmdline=f"abh={policy}", tell=_tell)
+        held = _verdict(said_then) and held
     stock = testbed.run(
-        testbed.kernel("linux-debug" if args.debug_kernel else "linux", stock=True), job[:1], limit_s=limit_s
+        testbed.kernel("linux-debug" if args.debug_kernel else "linux", stock=True), layout, limit_s=limit_s
     )
     return _same_layout(*(testbed.outputs(each.lines)[0][1] for each in (stock, said))) and held
 

@@ -36,16 +36,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--free-running", action="store_true", help="faster, but two runs no longer agree to the last digit"
     )
+    parser.add_argument(
+        "--mmu",
+        metavar="CPU",
+        help="count TLB misses and page walks as this processor's MMU would have them; the result goes to a folder of "
+        "the processor's own (hypervisor/mmu-model/cpus has them)",
+    )
+    parser.add_argument(
+        "--mmu-check",
+        action="store_true",
+        help="with --mmu: compare every machine address that the model finds with the emulator's (slower)",
+    )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="record every access and the page tables it needs, for abh-mmu to replay (hypervisor/mmu-model/README.md)",
+    )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="say why each page fault got a hugepage or not; the result goes to the folder explained/ of the others, "
+        "and a run that is there already is not run again",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run it; the exit status says the outcome."""
-    from abh.bench import cell, local, matrix, progress, result
+    from abh.bench import cell, faults, local, matrix, progress, result
 
     here = args.machine == "local"
-    folder = args.results or (local.MEASURED if here else paths.MEASURED)
-    one = cell.Cell.of(args.cell, args.size, icount=not args.free_running)
+    _check_together(args)
+    folder = _folder(args)
+    one = cell.Cell.of(
+        args.cell,
+        args.size,
+        icount=not args.free_running,
+        explain=args.explain,
+        mmu=args.mmu,
+        mmu_check=args.mmu_check,
+        trace=args.trace and args.trace.absolute(),
+    )
+    path = folder / f"{one.run}.json"
+    repeats = not (args.free_running or here)
+    if args.explain and repeats and matrix.holds(folder, one):
+        print(faults.explain(result.read(path)))
+        return EXIT["success"]
     _check_writable(folder)  # a bad place fails before the run, not after
+    if one.trace:
+        _check_writable(one.trace.parent)
     if here:
         local.check()
     with progress.step(f"running {one.run} ({args.size})"):
@@ -53,16 +92,42 @@ def run(args: argparse.Namespace) -> int:
             made = local.run(one) if here else cell.run(one)
         except AbhError as error:  # a build, a boot, an agent's garbage: the report says it too
             made = cell.result_of(one, "error", str(error), {})
-    path = folder / f"{one.run}.json"
-    matrix.write_mark(folder, args.cell, None if args.free_running or here else args.size)
+    matrix.write_mark(folder, one, repeats=repeats)
     result.write(made, path)
     for name, value in made.values.items():
+        if name.startswith("faults_"):
+            continue  # 20 and more: --explain shows them as a table
+        if value.value == 0 and args.mmu:
+            continue  # of 100 counters of the model, most are for page sizes or dimensions that a run does not have
         shown = f"n/a ({value.reason})" if value.value is None else f"{value.value:g} {value.unit}, {value.kind}"
         print(f"{name:24} {shown}")
     print(f"{made.outcome}: {path}")
+    if args.explain:
+        print(f"\n{faults.explain(made)}")
     if made.reason:
         print(f"{made.run}: {made.outcome}: {made.reason}", file=sys.stderr)
     return EXIT[made.outcome]
+
+
+def _folder(args: argparse.Namespace) -> Path:
+    """A place of its own for results that are not a study's: their numbers are others, or more than it asks for."""
+    from abh.bench import faults, local, mmu
+
+    folder = args.results or (local.MEASURED if args.machine == "local" else paths.MEASURED)
+    if args.explain:
+        folder /= faults.EXPLAINED
+    return folder / mmu.FOLDER / mmu.check_cpu(args.mmu) if args.mmu else folder
+
+
+def _check_together(args: argparse.Namespace) -> None:
+    if (args.mmu or args.trace) and (args.machine == "local" or args.free_running):
+        raise AbhError(
+            "the MMU model runs in the emulated machine only, and counts instructions there",
+            got="--mmu or --trace with " + ("--free-running" if args.free_running else "--machine local"),
+            next_step="leave one of them out",
+        )
+    if args.mmu_check and not args.mmu:
+        raise AbhError("--mmu-check needs --mmu CPU", next_step="add it")
 
 
 def _check_writable(folder: Path) -> None:

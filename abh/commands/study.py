@@ -28,6 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="emulated",
         help="local: this machine's own KVM, one cell at a time, results in a folder of their own",
     )
+    parser.add_argument(
+        "--mmu", metavar="CPU", help="with the MMU model of this processor; results in a folder of the processor's own"
+    )
     parser.add_argument("--dry-run", action="store_true", help="say which cells would run")
 
 
@@ -35,23 +38,27 @@ def run(args: argparse.Namespace) -> int:
     """Prepare, run the workflow, report. The status is 1 if a cell failed, after everything else was done."""
     from filelock import FileLock, Timeout
 
-    from abh.bench import cache, matrix, progress
+    from abh.bench import cache, matrix, mmu, progress
     from abh.errors import AbhError
 
     names = matrix.select(args.workload, args.environment, args.policy)
+    cells = matrix.cells_of(names, args.size, cpu=args.mmu and mmu.check_cpu(args.mmu))
+    own = f"{mmu.FOLDER}/{args.mmu}" if args.mmu else ""  # the folder within that of the results
     if args.machine == "local":
+        if args.mmu:
+            raise AbhError("the MMU model runs in the emulated machine only", next_step="leave --machine local out")
         return _local(names, args.size)
     paths.MEASURED.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(paths.MEASURED / ".study.lock", timeout=0):
             cache.sweep_scratch()
             if not args.dry_run:
-                matrix.prepare(names, args.size)
-                matrix.drop_stale(paths.MEASURED, names, args.size)
+                matrix.prepare(cells)
+                matrix.drop_stale(paths.MEASURED / own, cells)
             progress.say(
                 f"{len(names)} cells, {args.cores} at a time; those whose result still holds are not run again"
             )
-            failed = _workflow(names, args)
+            failed = _workflow(names, own, args)
             return failed if args.dry_run else _report() or failed
     except Timeout:
         raise AbhError(
@@ -63,27 +70,29 @@ def run(args: argparse.Namespace) -> int:
 
 def _local(names: list[str], size: str) -> int:
     """Every cell on this machine's own KVM: time is measured here, so one at a time. The report leaves them out."""
+    from abh import cli
     from abh.bench import local
     from abh.commands import run as one_run
 
     local.check()
     worst = 0
     for name in names:
-        args = argparse.Namespace(cell=name, size=size, results=None, machine="local", free_running=False)
-        worst = max(worst, one_run.run(args))
+        worst = max(worst, one_run.run(cli.parse(["run", name, "--size", size, "--machine", "local"])))
     print(f"{len(names)} cells in {local.MEASURED}")
     return 1 if worst else 0
 
 
-def _workflow(names: list[str], args: argparse.Namespace) -> int:
+def _workflow(names: list[str], own: str, args: argparse.Namespace) -> int:
     words = [sys.executable, "-m", "snakemake", "--snakefile", str(paths.CHECKOUT / "workflow" / "Snakefile")]
     words += ["--directory", str(paths.CHECKOUT), "--cores", str(args.cores), "--keep-going", "--keep-incomplete"]
     # A result is written whole or not at all, and drop_stale() has judged those that are there: Snakemake makes the
     # missing ones. Our own lock stands above; Snakemake's would have to be broken by hand after a kill.
     words += ["--ignore-incomplete", "--rerun-triggers", "mtime", "--nolock", "--quiet", "all"]
-    words += ["--config", f"size={args.size}", f"abh={_command()}"]
+    where = Path("analysis/measured") / own
+    options = f"--mmu {args.mmu}" if args.mmu else ""
+    words += ["--config", f"size={args.size}", f"abh={_command()}", f"folder={where}", f"options={options}"]
     words += ["--dry-run"] if args.dry_run else []
-    words += ["--", *(f"analysis/measured/{name}.json" for name in names)]
+    words += ["--", *(f"{where}/{name}.json" for name in names)]
     environment = {**os.environ, "PYTHONPATH": str(paths.CHECKOUT), "ABH_CHECKOUT": str(paths.CHECKOUT)}
     return _run(words, environment)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every test there is: style, patch series, units, the page in a browser, the plugin, and machines that boot."""
+"""Every test there is: style, patch series, units, the page in a browser, plugin, MMU model, machines that boot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from abh import paths
 
-HELP = "run every test: style, patch series, units, browser, plugin, machines in emulation"
+HELP = "run every test: style, patch series, units, browser, plugin, MMU model, machines in emulation"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +65,21 @@ def _plugin() -> bool:
     )
 
 
+def _model() -> bool:
+    """Style and tests of the MMU model, by cargo; sources that have passed are not tried again."""
+    from abh.bench import build
+    from abh.errors import AbhError
+
+    try:
+        log = build.path_of("mmu-tests") / "build.log"
+    except AbhError as error:
+        print(error)
+        return False
+    results = [line for line in log.read_text().splitlines() if line.startswith("test result:")]
+    print("\n".join(results))
+    return bool(results)
+
+
 def _kernel() -> bool:
     """A bounded part of what `abh kernel-test` can do; `abh kernel-test fuzz --debug-kernel --ops …` does more."""
     fuzz = ("kernel-test", "fuzz", "--ops", "40000")
@@ -78,6 +93,7 @@ STAGES: dict[str, Callable[[], bool]] = {
     "browser": lambda: _pytest("tests/browser"),
     "series": lambda: _abh("check-series", "--build"),
     "plugin": _plugin,
+    "model": _model,
     "kernel": _kernel,
     "boot": lambda: _pytest("tests/boot"),
 }

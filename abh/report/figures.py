@@ -22,7 +22,7 @@ from abh import paths
 from abh.bench.result import Kind
 from abh.bench.spec import Run
 from abh.errors import AbhError
-from abh.report.study import Number, Study, read_study
+from abh.report.study import Number, Study, divide, read_study
 from abh.report.write import write_csv
 
 FIGURES = paths.CHECKOUT / "analysis" / "figures"
@@ -77,6 +77,12 @@ def cell_row(study: Study, run: Run, value: Number, **more: object) -> dict[str,
         "reason": value.reason or "",
         **more,
     }
+
+
+def share(part: Number, whole: Number) -> Number:
+    """A number for each of another unit, of the same kind: misses per access, cycles per access."""
+    found = divide(part, dataclasses.replace(whole, unit=part.unit))
+    return found if found.value is None else dataclasses.replace(found, unit=f"{part.unit} per {whole.unit}")
 
 
 def all_values(study: Study) -> list[dict[str, object]]:

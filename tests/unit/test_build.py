@@ -63,7 +63,7 @@ def test_a_recipe_sees_its_inputs_and_the_entry_keeps_its_log(rooms):
     assert (made / "build.log").read_text() == "compiling\n"
     assert seen["words"] == ["sh", "/main/recipes/agent.sh"]
     assert seen["read_only"]["/main"] == paths.CHECKOUT
-    assert "network" not in seen
+    assert seen["network"] is False
 
 
 def test_a_failed_build_leaves_its_log_only(rooms, own_cache):

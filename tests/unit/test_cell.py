@@ -381,7 +381,7 @@ def answers(monkeypatch, tmp_path):
         monkeypatch.setattr(machine, "run", run)
         return asked
 
-    monkeypatch.setattr(build, "parts_of", lambda *_: None)
+    monkeypatch.setattr(build, "parts_of", lambda *_, mmu: None)
     monkeypatch.setattr(build, "version_of", lambda name: f"{name} 1.0")
     monkeypatch.setattr(cell, "frozen_state", lambda _: tmp_path)
     return arrange
@@ -408,7 +408,8 @@ def test_every_result_is_one_that_the_report_can_read(answers, tmp_path, last, e
     assert got.provenance.command == "abh run sqlite@kvm-hap~thp --size smoke"
     assert got.provenance.components["linux"] == "linux 1.0"
     assert len(got.provenance.series) == 4
-    assert asked == {"text": cell.cell_text(made), "state": tmp_path, "icount": True, "limit_s": cell.LIMIT_S["smoke"]}
+    assert asked == {"text": cell.cell_text(made), "state": tmp_path, "icount": True, "limit_s": cell.LIMIT_S["smoke"],
+                     "mmu": None, "keep": {}}  # fmt: skip
 
 
 def test_a_free_run_thaws_nothing_and_says_so(answers):

@@ -3,6 +3,7 @@
 
 import pytest
 
+from abh import cli
 from abh.bench import cell, local
 from abh.commands import run
 from abh.errors import AbhError
@@ -52,12 +53,8 @@ def test_the_machines_own_paging_decides(parameters, runs, kvm):
 
 
 def test_a_refused_machine_writes_nothing(tmp_path, monkeypatch, capsys):
-    import argparse
-
     monkeypatch.setattr(local, "why_not", lambda: "it hangs")
-    args = argparse.Namespace(
-        cell="sqlite@kvm-hap~thp", size="smoke", results=tmp_path, machine="local", free_running=False
-    )
+    args = cli.parse(["run", "sqlite@kvm-hap~thp", "--results", str(tmp_path), "--machine", "local"])
     with pytest.raises(AbhError, match="own hypervisor"):
         run.run(args)
     assert list(tmp_path.iterdir()) == []

@@ -65,10 +65,10 @@ def fingerprint(tmp_path, monkeypatch) -> Callable[..., str]:
     monkeypatch.setattr(root, "path_of", lambda name: Path(f"/roots/{name}-0"))
     monkeypatch.setattr(source, "fetch", lambda base: source.Source(base.package, base.version, ()))
 
-    def of(run: str = RUN, size: str = "smoke") -> str:
+    def of(run: str = RUN, size: str = "smoke", **options: object) -> str:
         for each in (build.key_of, build._source):
             each.cache_clear()
-        return matrix.fingerprint(run, size)
+        return matrix.fingerprint(cell.Cell.of(run, size, **options))
 
     yield of
     for each in (build.key_of, build._source):
@@ -151,6 +151,17 @@ def test_a_patch_series_is_part_of_it(fingerprint):
     assert fingerprint() != before
 
 
+def test_the_mmu_model_is_part_of_runs_with_it_only(fingerprint):
+    def both() -> tuple[str, str]:
+        return fingerprint(), fingerprint(mmu="i7-3770")
+
+    before = both()
+    assert len({*before, fingerprint(mmu="zen2"), fingerprint(mmu="zen2", mmu_check=True)}) == 4
+    changed("hypervisor/mmu-model/model/src/walk.rs")
+    after = both()
+    assert after[0] == before[0] and after[1] != before[1]
+
+
 def test_size_and_run_are_part_of_it(fingerprint):
     names = [RUN, "sqlite@kvm-shadow~thp", "sqlite@kvm-hap~reg", "mcf@kvm-hap~thp"]
     assert len({fingerprint(name, size) for name in names for size in ("smoke", "paper")}) == 8
@@ -161,11 +172,11 @@ def test_size_and_run_are_part_of_it(fingerprint):
 
 def test_preparing_boots_each_environment_once(monkeypatch):
     built, frozen = [], []
-    monkeypatch.setattr(build, "parts_of", lambda *words: built.append(words))
+    monkeypatch.setattr(build, "parts_of", lambda *words, mmu: built.append((*words, mmu)))
     monkeypatch.setattr(cell, "frozen_state", lambda one: frozen.append((one.environment.name, one.size)))
-    matrix.prepare(matrix.select(), "smoke")
+    matrix.prepare(matrix.cells_of(matrix.select(), "smoke"))
     assert sorted(frozen) == sorted((name, "smoke") for name in spec.environments())
-    assert set(built) == {("linux", "guest"), ("linux", "host"), ("xen", "host")}
+    assert set(built) == {("linux", "guest", False), ("linux", "host", False), ("xen", "host", False)}
 
 
 def test_an_interruption_ends_the_boots_that_other_threads_wait_for(monkeypatch):
@@ -177,11 +188,11 @@ def test_an_interruption_ends_the_boots_that_other_threads_wait_for(monkeypatch)
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         assert ended.wait(20), "nobody ended the machine"
 
-    monkeypatch.setattr(build, "parts_of", lambda *_: None)
+    monkeypatch.setattr(build, "parts_of", lambda *_, **__: None)
     monkeypatch.setattr(cell, "frozen_state", freeze)
     monkeypatch.setattr(machine, "end_all", ended.set)
     with pytest.raises(KeyboardInterrupt):
-        matrix.prepare(matrix.select(["sqlite"]), "smoke")
+        matrix.prepare(matrix.cells_of(matrix.select(["sqlite"]), "smoke"))
     assert ended.is_set()
 
 
@@ -189,7 +200,7 @@ def test_a_machine_that_does_not_boot_stops_the_study(monkeypatch):
     def freeze(one):
         raise AbhError(f"booting {one.machine.name}")
 
-    monkeypatch.setattr(build, "parts_of", lambda *_: None)
+    monkeypatch.setattr(build, "parts_of", lambda *_, **__: None)
     monkeypatch.setattr(cell, "frozen_state", freeze)
     with pytest.raises(AbhError, match="booting kvm-host"):
-        matrix.prepare([RUN], "smoke")
+        matrix.prepare(matrix.cells_of([RUN], "smoke", cpu="zen2"))

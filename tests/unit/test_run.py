@@ -43,7 +43,7 @@ def test_no_argument_takes_the_place_of_the_commands_function(words):
 
 @pytest.fixture(autouse=True)
 def known_fingerprint(monkeypatch):
-    monkeypatch.setattr(matrix, "fingerprint", lambda name, size: f"{name} {size}")
+    monkeypatch.setattr(matrix, "fingerprint", lambda one: f"{one.run} {one.size}")
 
 
 def test_there_is_a_status_for_every_outcome():
@@ -110,7 +110,7 @@ def test_a_result_holds_until_what_it_depends_on_changes(tmp_path, monkeypatch):
     def after(outcome: str, *options: str, size: str = "smoke") -> bool:
         monkeypatch.setattr(cell, "run", lambda one: made(outcome))
         run(RUN, "--results", tmp_path, *options)
-        matrix.drop_stale(tmp_path, [RUN], size)
+        matrix.drop_stale(tmp_path, [cell.Cell.of(RUN, size)])
         return path.exists()
 
     assert after("success") and after("skip")
@@ -118,9 +118,9 @@ def test_a_result_holds_until_what_it_depends_on_changes(tmp_path, monkeypatch):
     assert not after("success", size="paper") and not after("success", "--free-running")
     assert after("success")
     path.write_text(path.read_text()[:-20])
-    matrix.drop_stale(tmp_path, [RUN], "smoke")
+    matrix.drop_stale(tmp_path, [cell.Cell.of(RUN, "smoke")])
     assert not path.exists(), "a broken file"
     assert after("success")
-    monkeypatch.setattr(matrix, "fingerprint", lambda name, size: "another")
-    matrix.drop_stale(tmp_path, [RUN], "smoke")
+    monkeypatch.setattr(matrix, "fingerprint", lambda one: "another")
+    matrix.drop_stale(tmp_path, [cell.Cell.of(RUN, "smoke")])
     assert not path.exists(), "another patch, policy or program"

@@ -13,7 +13,7 @@ import pytest
 from filelock import FileLock
 
 from abh import cli, paths
-from abh.bench import cache, matrix
+from abh.bench import cache, cell, matrix
 from abh.commands import report, study
 from abh.errors import AbhError
 
@@ -37,9 +37,9 @@ def steps(own_cache, tmp_path, monkeypatch) -> Steps:
         made.words = words
         return made.workflow
 
-    def prepare(names: list[str], _size: str) -> None:
+    def prepare(cells: list[cell.Cell]) -> None:
         made.done.append("prepare")
-        made.names = names
+        made.names = [str(one.run) for one in cells]
 
     monkeypatch.setattr(paths, "MEASURED", tmp_path / "measured")
     monkeypatch.setattr(matrix, "prepare", prepare)
@@ -65,6 +65,16 @@ def test_a_study_sweeps_prepares_runs_and_reports(steps, tmp_path):
     assert steps.words[steps.words.index("--cores") + 1] == "3"
     assert "size=paper" in steps.words
     assert Path(steps.words[steps.words.index("--snakefile") + 1]).is_file()
+
+
+def test_results_with_the_mmu_model_have_a_folder_of_their_own(steps):
+    assert run("--workload", "sqlite", "--environment", "kvm-hap", "--policy", "thp", "--mmu", "zen2") == 0
+    assert steps.words[-1] == "analysis/measured/mmu/zen2/sqlite@kvm-hap~thp.json"
+    assert {"folder=analysis/measured/mmu/zen2", "options=--mmu zen2"} <= set(steps.words)
+    with pytest.raises(AbhError, match="unknown processor"):
+        run("--mmu", "zen22")
+    with pytest.raises(AbhError, match="emulated machine only"):
+        run("--mmu", "zen2", "--machine", "local")
 
 
 @pytest.mark.parametrize(("workflow", "reported", "status"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)])

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+//! `synth`: a trace without a machine, to try the rest with.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+use clap::Args;
+use mmu_model::address::{Machine, Virtual};
+use mmu_model::context::{Context, Kind};
+use mmu_model::invalidate::Event;
+use mmu_model::synthetic::{Observer, Pages, World};
+use mmu_trace::error::TraceError;
+use mmu_trace::recorder::{RecordError, Recorder};
+
+use crate::Failure;
+
+#[derive(Args)]
+pub struct Options {
+    /// Where to write the trace
+    trace: PathBuf,
+    /// Accesses of the guest's processes
+    #[arg(long, default_value_t = 1_000_000)]
+    accesses: u64,
+    /// Another seed, another machine
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Records until something fails, and keeps what failed.
+struct Recording {
+    recorder: Recorder<BufWriter<File>>,
+    failed: Option<TraceError>,
+}
+
+impl Recording {
+    fn note(&mut self, outcome: Result<(), TraceError>) {
+        if let (None, Err(error)) = (&self.failed, outcome) {
+            self.failed = Some(error);
+        }
+    }
+}
+
+impl Observer for Recording {
+    fn context(&mut self, context: &Context) {
+        let outcome = self.recorder.set_context(context);
+        self.note(outcome);
+    }
+
+    fn access(&mut self, memory: &mut Pages, address: Virtual, kind: Kind, machine: Machine) {
+        let outcome = self.recorder.access(memory, address, kind, Some(machine));
+        self.note(outcome.map_err(|e| match e {
+            RecordError::Trace(error) => error,
+            RecordError::Memory(never) => match never {},
+            RecordError::NoContext => unreachable!("the world sets a context first"),
+        }));
+    }
+
+    fn invalidate(&mut self, event: Event) {
+        let outcome = self.recorder.invalidate(event);
+        self.note(outcome);
+    }
+
+    fn region(&mut self, on: bool) {
+        let outcome = self.recorder.set_region(on);
+        self.note(outcome);
+    }
+}
+
+pub fn run(options: &Options) -> Result<(), Failure> {
+    let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", options.trace.display());
+    let file = File::create(&options.trace).map_err(|e| wrong(&e))?;
+    let recorder = Recorder::new(BufWriter::new(file), 1).map_err(|e| wrong(&e))?;
+    let mut recording = Recording { recorder, failed: None };
+    World::new(options.seed).run(options.accesses, &mut recording);
+    if let Some(error) = recording.failed {
+        return Err(wrong(&error).into());
+    }
+    let accesses = recording.recorder.accesses();
+    recording.recorder.finish().map_err(|e| wrong(&e))?;
+    println!("{}: {accesses} accesses", options.trace.display());
+    Ok(())
+}

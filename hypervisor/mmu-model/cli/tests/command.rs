@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+//! The command as a user meets it: results on standard output, errors on standard error with a status that is not 0.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_abh-mmu")).args(arguments).output().unwrap()
+}
+
+fn out(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn error(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn trace(name: &str) -> String {
+    let trace = path(name).to_str().unwrap().to_owned();
+    out(&["synth", &trace, "--accesses", "30000"]);
+    trace
+}
+
+#[test]
+fn replay_prints_counters_of_every_processor_and_size() {
+    let trace = trace("replay.mmu");
+    let text = out(&["replay", &trace, "--cpu", "i7-3770", "--cpu", "icelake-sp", "--sweep", "stlb=128,512"]);
+    let results: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let misses = |i: usize| results[i]["counters"]["layers"]["total"]["tlb_misses"].as_u64().unwrap();
+    assert_eq!(results.as_array().unwrap().len(), 4);
+    assert_eq!(results[1]["sweep"]["entries"], 512);
+    assert!(misses(0) > misses(1) && misses(1) > misses(3), "{} {} {}", misses(0), misses(1), misses(3));
+    assert_eq!(results[0]["counters"]["kind"], "counted");
+    assert_eq!(results[0]["estimate"]["kind"], "estimate");
+    assert!(results[0]["estimate"]["estimated_cycles"].is_null(), "instructions are not known");
+    assert!(out(&["check", &trace]).contains("whole"));
+}
+
+#[test]
+fn perf_lines_are_json_one_by_one() {
+    let trace = trace("perf.mmu");
+    for cpu in ["i7-3770", "icelake-sp", "zen2", "zen5"] {
+        let text = out(&["replay", &trace, "--cpu", cpu, "--perf", "--layer", "guest_user"]);
+        let counted = |line: &str| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            line["event"].as_str().unwrap().len() > 3 && line["counter-value"].as_str().unwrap().ends_with(".000000")
+        };
+        assert!(text.lines().count() > 5 && text.lines().all(counted), "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let trace = trace("broken.mmu");
+    let bytes = std::fs::read(&trace).unwrap();
+    let cut = path("cut.mmu").to_str().unwrap().to_owned();
+    std::fs::write(&cut, &bytes[..5000]).unwrap();
+    for command in ["replay", "check"] {
+        assert!(error(&[command, &cut]).contains("truncated at offset 5000"));
+        assert!(error(&[command, "/nonexistent"]).contains("cannot be opened"));
+    }
+    assert!(error(&["replay", &trace, "--cpu", "i8"]).contains("none of the built-in processors (i7-3770"));
+    assert!(error(&["replay", &trace, "--sweep", "stlb"]).contains("such as stlb=128"));
+    assert!(error(&["replay", &trace, "--sweep", "stlb=500"]).contains("expected a power of two"));
+    assert!(error(&["replay", &trace, "--sweep", "tlb=512"]).contains("there are dtlb-4k"));
+    assert!(error(&["replay", &trace, "--perf", "--layer", "me"]).contains("expected guest_user"));
+    assert!(error(&["replay", &trace, "--output", "/nonexistent/x"]).contains("cannot be written"));
+}

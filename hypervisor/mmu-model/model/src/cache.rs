@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+//! The caches that hold lines of page tables.
+
+use crate::address::Machine;
+
+/// Where a reference was served.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Served {
+    /// First-level cache.
+    L1 = 0,
+    /// Second-level cache.
+    L2 = 1,
+    /// Third-level cache.
+    L3 = 2,
+    /// No cache had the line.
+    Memory = 3,
+}
+
+impl Served {
+    /// How many there are.
+    pub const COUNT: usize = 4;
+    /// All, in the order of counters.
+    pub const ALL: [Self; Self::COUNT] = [Self::L1, Self::L2, Self::L3, Self::Memory];
+
+    /// As counters name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::L1 => "l1",
+            Self::L2 => "l2",
+            Self::L3 => "l3",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// Bytes in a line.
+pub const LINE: u64 = 64;
+
+/// No line of memory: addresses have fewer bits.
+const UNUSED: u64 = u64::MAX;
+
+/// One cache with least-recently-used replacement: each set's lines lie in order of use.
+#[derive(Clone, Debug)]
+struct Level {
+    sets: u64,
+    ways: usize,
+    lines: Vec<u64>,
+}
+
+impl Level {
+    fn new(bytes: u64, ways: u32) -> Self {
+        let lines = (bytes / LINE) as usize;
+        Self { sets: (lines / ways.max(1) as usize) as u64, ways: ways as usize, lines: vec![UNUSED; lines] }
+    }
+
+    /// Whether the line was there; it is afterwards, as the last used.
+    #[inline]
+    fn access(&mut self, line: u64) -> bool {
+        if self.sets == 0 {
+            return false;
+        }
+        let set = if self.sets.is_power_of_two() { line & (self.sets - 1) } else { line % self.sets };
+        let first = set as usize * self.ways;
+        let lines = &mut self.lines[first..first + self.ways];
+        let mut carried = line;
+        for place in lines {
+            std::mem::swap(place, &mut carried);
+            if carried == line {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Three levels, each of which may be absent (0 bytes). A line read is put into all of them.
+#[derive(Clone, Debug)]
+pub struct Hierarchy {
+    levels: [Level; 3],
+}
+
+impl Hierarchy {
+    /// Empty caches of these (bytes, ways).
+    pub fn new(levels: [(u64, u32); 3]) -> Self {
+        Self { levels: levels.map(|(bytes, ways)| Level::new(bytes, ways)) }
+    }
+
+    /// Read the line this address lies in.
+    #[inline]
+    pub fn access(&mut self, at: Machine) -> Served {
+        let line = at.raw() / LINE;
+        if self.levels[0].access(line) {
+            Served::L1
+        } else if self.levels[1].access(line) {
+            Served::L2
+        } else if self.levels[2].access(line) {
+            Served::L3
+        } else {
+            Served::Memory
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_found_where_they_were_put_and_evicted_in_order() {
+        let mut caches = Hierarchy::new([(128, 2), (256, 2), (0, 0)]);
+        let read = |c: &mut Hierarchy, line: u64| c.access(Machine::new(line * LINE + 8));
+        assert_eq!(read(&mut caches, 0), Served::Memory);
+        assert_eq!(read(&mut caches, 2), Served::Memory);
+        assert_eq!(read(&mut caches, 0), Served::L1);
+        assert_eq!(read(&mut caches, 4), Served::Memory); // evicts 2 from L1, and 0, used there first, from L2
+        assert_eq!(read(&mut caches, 0), Served::L1);
+        assert_eq!(read(&mut caches, 2), Served::L2);
+    }
+
+    #[test]
+    fn a_set_count_that_is_no_power_of_two_works() {
+        let mut caches = Hierarchy::new([(64 * 6, 2), (0, 0), (0, 0)]);
+        for line in 0..6 {
+            assert_eq!(caches.access(Machine::new(line * LINE)), Served::Memory);
+        }
+        assert!((0..6).all(|line| caches.access(Machine::new(line * LINE)) == Served::L1));
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+//! A model of an MMU: TLBs, page walks in one and two dimensions, and what they cost.
+//!
+//! It knows nothing of emulators: whoever uses it tells it who runs, what is accessed and what is invalidated, and
+//! lets it read page tables. See [`mmu::Mmu`].
+
+pub mod address;
+pub mod assoc;
+pub mod cache;
+pub mod context;
+pub mod counters;
+pub mod cpu;
+pub mod estimate;
+pub mod invalidate;
+pub mod memory;
+pub mod mmu;
+pub mod perf;
+pub mod synthetic;
+pub mod tlb;
+pub mod walk;
+pub mod x86;

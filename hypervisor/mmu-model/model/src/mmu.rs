@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: MIT
+//! One processor's MMU.
+
+use std::collections::HashMap;
+
+use crate::address::{Machine, PageSize, Virtual};
+use crate::assoc::Assoc;
+use crate::cache::Hierarchy;
+use crate::context::{Context, Control, Kind, Layer, Tables};
+use crate::counters::{Bank, Counters};
+use crate::cpu::{CacheSpec, Cpu, PartialSpec, Side};
+use crate::invalidate::Cause;
+use crate::memory::Memory;
+use crate::tlb::{Tlb, Translation, tag};
+use crate::walk::{Access, Dimension, Fault, HostLeaf, Leaf, Partial, Place, Rights, Steps, Stop, Walker};
+
+/// Slots in a table of hints.
+const HINTS: usize = 4096;
+
+/// The bank for what lies outside the region.
+const OUTSIDE: usize = Layer::COUNT;
+
+/// TLBs, caches and counters of one processor.
+///
+/// Tell it who runs ([`Mmu::set_context`]), every access ([`Mmu::access`]) and every event that invalidates
+/// ([`Mmu::invalidate`](crate::invalidate)), in the order in which they happen.
+#[derive(Clone, Debug)]
+pub struct Mmu {
+    /// First-level arrays lie before second-level ones.
+    pub(crate) tlbs: Vec<Tlb>,
+    pub(crate) parts: Parts,
+    /// Per side (data, instruction): indices of the arrays of each level.
+    lookup: [[Vec<usize>; 2]; 2],
+    /// Where the page was found last: `array << 16 | place`. Only a guess, checked against the entry itself, so it
+    /// changes no result. By small and by large page, since one table would not reach far.
+    hints: [[Box<[u32; HINTS]>; 2]; 2],
+    pub(crate) tag: u64,
+    /// For each kind, one bit for each combination of rights that needs no walk.
+    allowed: [u32; Kind::COUNT],
+    context: Context,
+    bank: usize,
+    counters: Counters,
+    in_region: bool,
+    /// The process the region belongs to.
+    space: Option<u64>,
+    roots: HashMap<Machine, u16>,
+    last_root: Option<Machine>,
+    asid_tags: bool,
+    root_tags: bool,
+    splits_1g: bool,
+    data_through_caches: bool,
+}
+
+/// What a walk uses besides memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    pub(crate) partial: Vec<PartialCache>,
+    pub(crate) host_partial: Vec<PartialCache>,
+    pub(crate) nested: Assoc<HostLeaf>,
+    caches: Hierarchy,
+    /// By [`crate::cache::Served`].
+    latency: [u64; 4],
+}
+
+/// A paging-structure cache.
+#[derive(Clone, Debug)]
+pub(crate) struct PartialCache {
+    levels: Vec<u8>,
+    pub(crate) assoc: Assoc<Partial>,
+}
+
+impl PartialCache {
+    fn new(spec: &PartialSpec) -> Self {
+        let mut levels = spec.levels.clone();
+        levels.sort_unstable();
+        Self { levels, assoc: Assoc::new(spec.geometry()) }
+    }
+}
+
+impl Mmu {
+    /// A processor with everything empty, the region closed, and paging off.
+    pub fn new(cpu: &Cpu) -> Self {
+        let mut specs: Vec<_> = cpu.tlb.iter().filter(|t| t.entries > 0).collect();
+        specs.sort_by_key(|t| t.level);
+        let serving = |level: u8, side: Side| -> Vec<usize> {
+            (0..specs.len())
+                .filter(|&i| specs[i].level == level && [side, Side::Both].contains(&specs[i].side))
+                .collect()
+        };
+        let lookup = [Side::Data, Side::Instruction].map(|side| [1, 2].map(|level| serving(level, side)));
+        let hints = || [Box::new([u32::MAX; HINTS]), Box::new([u32::MAX; HINTS])];
+        let cache = |c: &Option<CacheSpec>| c.as_ref().map_or((0, 0), |c| (c.kib * 1024, c.ways));
+        let context = Context {
+            layer: Layer::GuestKernel,
+            space: 0,
+            user: false,
+            control: Control::default(),
+            asid: 0,
+            pcid: 0,
+            tables: Tables::Off,
+        };
+        let empty = crate::assoc::Geometry { entries: 0, ways: 1, replacement: crate::assoc::Replacement::Lru };
+        let mut mmu = Self {
+            tlbs: specs
+                .iter()
+                .map(|t| Tlb::new(&t.name, &t.sizes().expect("checked when read"), t.geometry()))
+                .collect(),
+            lookup,
+            parts: Parts {
+                partial: cpu.partial.iter().map(PartialCache::new).collect(),
+                host_partial: cpu.host_partial.iter().map(PartialCache::new).collect(),
+                nested: Assoc::new(cpu.nested_tlb.as_ref().map_or(empty, crate::cpu::ArraySpec::geometry)),
+                caches: Hierarchy::new([cache(&cpu.cache.l1), cache(&cpu.cache.l2), cache(&cpu.cache.l3)]),
+                latency: [cpu.cost.l1_cycles, cpu.cost.l2_cycles, cpu.cost.l3_cycles, cpu.cost.memory_cycles],
+            },
+            hints: [hints(), hints()],
+            tag: 0,
+            allowed: [0; Kind::COUNT],
+            context,
+            bank: OUTSIDE,
+            counters: Counters::default(),
+            in_region: false,
+            space: None,
+            roots: HashMap::new(),
+            last_root: None,
+            asid_tags: cpu.asid_tags,
+            root_tags: cpu.nested_root_tags,
+            splits_1g: cpu.second_level_splits_1g,
+            data_through_caches: false,
+        };
+        mmu.set_context(&context);
+        mmu
+    }
+
+    /// Send data accesses through the cache hierarchy too, so that page-table lines compete with data for room.
+    pub fn set_data_through_caches(&mut self, on: bool) {
+        self.data_through_caches = on;
+    }
+
+    /// What has been counted so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Instructions and VM entries that the caller has counted inside the region, to add to what it told before.
+    pub fn tally(&mut self, instructions: u64, exits: u64) {
+        self.counters.instructions += instructions;
+        self.counters.exits += exits;
+    }
+
+    /// Begin or end counting. User code of the process that runs at the beginning is told apart from other users'.
+    pub fn set_region(&mut self, on: bool) {
+        if on && !self.in_region {
+            let guest = [Layer::GuestUser, Layer::GuestKernel].contains(&self.context.layer);
+            self.space = guest.then_some(self.context.space);
+        }
+        self.in_region = on;
+        self.choose_bank();
+    }
+
+    /// The process that the region belongs to, if one is known.
+    pub fn region_space(&self) -> Option<u64> {
+        self.space
+    }
+
+    /// A region begins or ends on another virtual processor, for the process named there.
+    pub fn join_region(&mut self, on: bool, space: Option<u64>) {
+        self.space = if on { space } else { self.space };
+        self.in_region = on;
+        self.choose_bank();
+    }
+
+    fn choose_bank(&mut self) {
+        let other = self.space.is_some_and(|space| space != self.context.space);
+        self.bank = match self.context.layer {
+            _ if !self.in_region => OUTSIDE,
+            Layer::GuestUser if other => Layer::GuestOther as usize,
+            layer => layer as usize,
+        };
+    }
+
+    pub(crate) fn bank(&mut self) -> &mut Bank {
+        &mut self.counters.banks[self.bank]
+    }
+
+    /// Who runs now.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Say who runs now. This invalidates nothing by itself, except on a processor without ASIDs.
+    pub fn set_context(&mut self, context: &Context) {
+        let switched = !self.asid_tags && context.asid != self.context.asid;
+        self.context = *context;
+        self.choose_bank();
+        let root = self.root_number();
+        let asid = if self.asid_tags { context.asid } else { 0 };
+        self.tag = tag::pack(asid, root, context.pcid);
+        if switched {
+            self.flush_world();
+        }
+        for kind in Kind::ALL {
+            let access = self.access_of(kind);
+            self.allowed[kind as usize] = (0..Rights::COMBINATIONS)
+                .filter(|i| {
+                    let rights = Rights::from_index(*i);
+                    rights.allow(access) && (kind != Kind::Store || rights.has(Rights::DIRTY))
+                })
+                .fold(0, |bits, i| bits | 1 << i);
+        }
+    }
+
+    fn root_number(&mut self) -> u16 {
+        let Tables::Nested { root, .. } = self.context.tables else { return 0 };
+        if self.last_root.is_some_and(|last| last != root) {
+            self.count_flush(Cause::NestedRoot, 0);
+        }
+        self.last_root = Some(root);
+        if !self.root_tags {
+            return 0;
+        }
+        // Numbers are given in order of appearance; after 65,535 roots they would repeat, and all is forgotten.
+        if self.roots.len() >= usize::from(u16::MAX) && !self.roots.contains_key(&root) {
+            self.roots.clear();
+            self.flush_world();
+        }
+        let next = self.roots.len() as u16 + 1;
+        *self.roots.entry(root).or_insert(next)
+    }
+
+    fn access_of(&self, kind: Kind) -> Access {
+        let mut control = self.context.control;
+        if let Tables::Nested { guest: None, .. } = self.context.tables {
+            // SMEP and SMAP need paging.
+            (control.smep, control.smap) = (false, false);
+        }
+        Access { kind, user: self.context.user, control }
+    }
+
+    /// One access: the machine address that the MMU finds, or why it finds none.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a call more for each access is a tenth of the time
+    pub fn access<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        address: Virtual,
+        kind: Kind,
+    ) -> Result<Machine, Stop<M::Error>> {
+        let side = usize::from(kind == Kind::Fetch);
+        for large in [false, true] {
+            let hint = self.hints[side][usize::from(large)][hint_slot(address, large)];
+            let (array, place) = ((hint >> 16) as usize, (hint & 0xffff) as usize);
+            let Some(tlb) = self.tlbs.get_mut(array) else { continue };
+            if let Some(&entry) = tlb.at(place, address, self.tag) {
+                if self.allowed[kind as usize] >> entry.rights.index() & 1 == 1 {
+                    tlb.touch(place);
+                    return Ok(self.hit(0, kind, entry, address));
+                }
+            }
+        }
+        self.access_slowly(memory, address, kind)
+    }
+
+    #[inline]
+    fn hit(&mut self, level: usize, kind: Kind, entry: Translation, address: Virtual) -> Machine {
+        self.bank().hits[level][kind as usize][entry.size as usize] += 1;
+        let machine = entry.machine.plus(address.raw() & entry.size.offset_mask());
+        if self.data_through_caches && kind != Kind::Fetch {
+            self.data(machine);
+        }
+        machine
+    }
+
+    fn data(&mut self, machine: Machine) {
+        let served = self.parts.caches.access(machine);
+        self.bank().data_served[served as usize] += 1;
+    }
+
+    /// Everything but a hit at the place where the page was found last.
+    #[inline(never)]
+    fn access_slowly<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        address: Virtual,
+        kind: Kind,
+    ) -> Result<Machine, Stop<M::Error>> {
+        if self.context.tables == Tables::Off {
+            self.bank().untranslated[kind as usize] += 1;
+            let machine = Machine::new(address.raw());
+            if self.data_through_caches && kind != Kind::Fetch {
+                self.data(machine);
+            }
+            return Ok(machine);
+        }
+        let side = usize::from(kind == Kind::Fetch);
+        let mut denied = false;
+        for level in 0..2 {
+            for i in 0..self.lookup[side][level].len() {
+                let array = self.lookup[side][level][i];
+                let Some(place) = self.tlbs[array].find(address, self.tag) else { continue };
+                let (entry, mask) = self.tlbs[array].get(place);
+                if self.allowed[kind as usize] >> entry.rights.index() & 1 == 0 {
+                    denied = true;
+                    continue;
+                }
+                self.tlbs[array].touch(place);
+                if level == 0 {
+                    self.hint(side, address, array, place);
+                } else {
+                    self.fill_level(0, side, address, mask, entry);
+                }
+                return Ok(self.hit(level, kind, entry, address));
+            }
+        }
+        if denied {
+            // The processor may not use the entry for this; it walks anew, and the old entry goes (SDM vol. 3,
+            // 4.10.4.1 on page faults; a first store through a clean entry sets the dirty bit by such a walk).
+            self.drop_address(address);
+            self.bank().rewalks += 1;
+        }
+        let leaf = self.walk(memory, address, kind)?;
+        self.fill(side, address, &leaf);
+        let machine = leaf.machine.plus(address.raw() & leaf.size.offset_mask());
+        if self.data_through_caches && kind != Kind::Fetch {
+            self.data(machine);
+        }
+        Ok(machine)
+    }
+
+    fn drop_address(&mut self, address: Virtual) {
+        let tag = self.tag;
+        for tlb in &mut self.tlbs {
+            tlb.forget_address(address, |slot| slot.serves(tag));
+        }
+    }
+
+    fn walk<M: Memory>(&mut self, memory: &mut M, address: Virtual, kind: Kind) -> Result<Leaf, Stop<M::Error>> {
+        let access = self.access_of(kind);
+        let bank = &mut self.counters.banks[self.bank];
+        let mut unit = Unit { memory, parts: &mut self.parts, bank, tag: self.tag, cycles: 0 };
+        let outcome = self.context.tables.walk(address, access, &mut unit);
+        let cycles = unit.cycles;
+        bank.walk_cycles[kind as usize] += cycles;
+        match &outcome {
+            Ok(leaf) => {
+                bank.fills[kind as usize][leaf.size as usize] += 1;
+                match leaf.host {
+                    Some(host) => bank.fills_nested[leaf.guest as usize][host as usize] += 1,
+                    None => bank.fills_flat[leaf.size as usize] += 1,
+                }
+            }
+            Err(Stop::Fault(Fault { reason, .. })) => {
+                bank.faults[kind as usize] += 1;
+                bank.fault_reasons[*reason as usize] += 1;
+            }
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    fn fill(&mut self, side: usize, address: Virtual, leaf: &Leaf) {
+        let mask = if leaf.global && self.context.control.pge { !tag::PCID } else { u64::MAX };
+        let Leaf { machine, size, guest, rights, .. } = *leaf;
+        let entry = Translation { machine, rights, size, leaf: guest };
+        self.fill_level(1, side, address, mask, entry);
+        self.fill_level(0, side, address, mask, entry);
+    }
+
+    /// Put an entry into the array of this level that takes it, if there is one.
+    fn fill_level(&mut self, level: usize, side: usize, address: Virtual, mask: u64, entry: Translation) {
+        for i in 0..self.lookup[side][level].len() {
+            let array = self.lookup[side][level][i];
+            let Some(entry) = self.fitting(level, side, array, address, entry) else { continue };
+            let place = self.tlbs[array].insert(address, self.tag, mask, entry);
+            if let (0, Some(place)) = (level, place) {
+                self.hint(side, address, array, place);
+            }
+            return;
+        }
+    }
+
+    /// The entry as this array would hold it. A first level that has no room for the size takes the piece that it
+    /// has room for; a second level does so with 1 GiB pages, on processors that split them.
+    fn fitting(
+        &self,
+        level: usize,
+        side: usize,
+        array: usize,
+        address: Virtual,
+        entry: Translation,
+    ) -> Option<Translation> {
+        let held = |size| self.lookup[side][level].iter().any(|&a| self.tlbs[a].holds(size));
+        let mut size = entry.size;
+        while !held(size) {
+            let smaller = match size {
+                PageSize::G1 if level == 0 || self.splits_1g => PageSize::M2,
+                PageSize::M2 if level == 0 => PageSize::K4,
+                _ => return None,
+            };
+            size = smaller;
+        }
+        let within = address.raw() & entry.size.offset_mask() & !size.offset_mask();
+        self.tlbs[array].holds(size).then(|| Translation { machine: entry.machine.plus(within), size, ..entry })
+    }
+
+    #[inline]
+    fn hint(&mut self, side: usize, address: Virtual, array: usize, place: usize) {
+        let hint = (array as u32) << 16 | (place as u32).min(0xffff);
+        let large = place <= 0xffff && self.tlbs[array].get(place).0.size != PageSize::K4;
+        self.hints[side][usize::from(large)][hint_slot(address, large)] = hint;
+    }
+
+    /// How many entries each TLB holds, by name; for tests and curiosity.
+    pub fn occupancy(&self) -> Vec<(&str, usize)> {
+        self.tlbs.iter().map(|t| (t.name.as_str(), t.len())).collect()
+    }
+}
+
+#[inline]
+const fn hint_slot(address: Virtual, large: bool) -> usize {
+    let page = address.raw() >> if large { 21 } else { 12 };
+    // Addresses far apart share low bits more often than not.
+    (page ^ page >> 12) as usize % HINTS
+}
+
+/// The hardware as one walk sees it.
+struct Unit<'a, M> {
+    memory: &'a mut M,
+    parts: &'a mut Parts,
+    bank: &'a mut Bank,
+    tag: u64,
+    cycles: u64,
+}
+
+/// Key of a partial walk: the address's bits down to this level, and the level.
+const fn partial_key(address: u64, level: u8) -> (u64, u64) {
+    let prefix = address << 7 >> 7 >> (3 + 9 * level as u32);
+    (prefix, prefix << 3 | level as u64)
+}
+
+impl<M> Unit<'_, M> {
+    /// Tables and tag for a dimension's partial walks: those of the host's tables belong to no process.
+    fn partial(&mut self, dimension: Dimension) -> (&mut Vec<PartialCache>, u64) {
+        match dimension {
+            Dimension::Host => (&mut self.parts.host_partial, self.tag & !tag::PCID),
+            _ => (&mut self.parts.partial, self.tag),
+        }
+    }
+}
+
+impl<M: Memory> Steps for Unit<'_, M> {
+    type Error = M::Error;
+
+    fn read(&mut self, place: Place, at: Machine) -> Result<u64, M::Error> {
+        let served = self.parts.caches.access(at);
+        let cycles = self.parts.latency[served as usize];
+        self.cycles += cycles;
+        self.bank.host_walk_cycles += if place.dimension == Dimension::Host { cycles } else { 0 };
+        self.bank.refs[place.dimension as usize][usize::from(place.level) - 1] += 1;
+        self.bank.served[served as usize] += 1;
+        self.memory.read(at)
+    }
+
+    fn set_bits(&mut self, at: Machine, bits: u64) -> Result<(), M::Error> {
+        self.memory.set_bits(at, bits)
+    }
+
+    fn spend(&mut self, cycles: u64) {
+        self.cycles += cycles;
+    }
+
+    fn recall(&mut self, dimension: Dimension, address: u64, top: u8) -> Option<(u8, Partial)> {
+        let (caches, tag) = self.partial(dimension);
+        let mut deepest: Option<(u8, Partial)> = None;
+        // All levels are looked up at once; the deepest hit wins, and every hit counts as a use.
+        for cache in caches {
+            for level in cache.levels.iter().copied().filter(|l| *l <= top) {
+                let (set, key) = partial_key(address, level);
+                let Some(at) = cache.assoc.find(set, key, tag) else { continue };
+                cache.assoc.touch(at);
+                if deepest.is_none_or(|(l, _)| level < l) {
+                    deepest = Some((level, cache.assoc.slot(at).value));
+                }
+            }
+        }
+        if let Some((level, _)) = deepest {
+            let hits = match dimension {
+                Dimension::Host => &mut self.bank.host_partial_hits,
+                _ => &mut self.bank.partial_hits,
+            };
+            hits[usize::from(level) - 1] += 1;
+        }
+        deepest
+    }
+
+    fn keep(&mut self, place: Place, address: u64, partial: Partial) {
+        let (caches, tag) = self.partial(place.dimension);
+        for cache in caches.iter_mut().filter(|c| c.levels.contains(&place.level)) {
+            let (set, key) = partial_key(address, place.level);
+            cache.assoc.insert(set, key, tag, u64::MAX, partial);
+        }
+    }
+
+    fn recall_nested(&mut self, address: u64) -> Option<HostLeaf> {
+        let tag = self.tag & !tag::PCID;
+        let nested = &mut self.parts.nested;
+        let found = PageSize::ALL.into_iter().find_map(|size| {
+            let page = address >> size.shift();
+            nested.find(page, page << 2 | size as u64, tag)
+        });
+        let Some(at) = found else {
+            self.bank.nested_misses += 1;
+            return None;
+        };
+        nested.touch(at);
+        self.bank.nested_hits += 1;
+        Some(self.parts.nested.slot(at).value)
+    }
+
+    fn keep_nested(&mut self, address: u64, leaf: HostLeaf) {
+        let page = address >> leaf.size.shift();
+        let tag = self.tag & !tag::PCID;
+        self.parts.nested.insert(page, page << 2 | leaf.size as u64, tag, u64::MAX, leaf);
+    }
+}

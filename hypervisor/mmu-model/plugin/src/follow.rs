@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From a vCPU's registers and QEMU's flushes to contexts and events.
+//!
+//! QEMU tells that it forgot translations, not why, and while registers change. So a flush only marks what is known as
+//! stale; at the next access the registers are read again. Whether a guest runs, they say. For the rest they do not
+//! suffice: CR3 may be loaded with its own value, CR4.PGE cleared and set again, and a guest entered and left with no
+//! access between. So VMRUN is seen as it begins, and the instructions that write control registers leave a note: a
+//! flush that comes after one is its own. If the world has changed by the next access, a hypervisor intercepted the
+//! instruction, and it invalidated nothing.
+
+use mmu_model::address::{GuestPhysical, Machine, Virtual};
+use mmu_model::context::{Context, Control, Layer, Levels, Tables};
+use mmu_model::invalidate::Event;
+use mmu_model::memory::Memory;
+
+use crate::listeners::Listeners;
+use crate::qemu::Vcpu;
+
+/// The registers that decide about translation, in the order of [`Registers::read`], operands of VMRUN and
+/// INVLPGA, and whence instructions are fetched.
+pub const NAMES: [&str; 10] = ["cr0", "cr3", "cr4", "efer", "svm_vmcb", "svm_ncr3", "rax", "rcx", "cs", "rip"];
+const RAX: usize = 6;
+const RCX: usize = 7;
+const CS: usize = 8;
+const RIP: usize = 9;
+
+const CR0_WP: u64 = 1 << 16;
+const CR0_PG: u64 = 1 << 31;
+const CR4_PGE: u64 = 1 << 7;
+const CR4_LA57: u64 = 1 << 12;
+const CR4_SMEP: u64 = 1 << 20;
+const EFER_LMA: u64 = 1 << 10;
+const EFER_NXE: u64 = 1 << 11;
+const TABLE: u64 = 0x000f_ffff_ffff_f000;
+
+/// Offset in the VMCB of the ASID, with TLB_CONTROL in the byte behind its four (APM vol. 2, appendix B).
+const VMCB_ASID: u64 = 0x58;
+
+/// QEMU's MMU indexes of user code, and the first that is not a program's at all (target/i386/cpu.h).
+const MMU_USER: std::ops::RangeInclusive<u32> = 2..=3;
+const MMU_PHYSICAL: u32 = 6;
+
+/// Whether an access with this MMU index is user code's; none if it is no program's.
+#[inline]
+pub fn is_user(mmu_index: u32) -> Option<bool> {
+    (mmu_index < MMU_PHYSICAL).then(|| MMU_USER.contains(&mmu_index))
+}
+
+/// The address of the next instruction. It needs the general registers.
+pub fn next_instruction(vcpu: &mut Vcpu) -> u64 {
+    vcpu.register(RIP)
+}
+
+/// Whether user code runs: also while its next block is translated, as a block runs at one privilege level only.
+pub fn user_runs(vcpu: &mut Vcpu) -> bool {
+    vcpu.register(CS) & 3 == 3
+}
+
+/// What stands between the machine and the guest whose programs are of interest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stack {
+    /// Nothing.
+    Native,
+    /// A hypervisor that enters guests by VMRUN: whatever runs outside is the hypervisor's.
+    Hvm,
+    /// A hypervisor whose guests are para-virtual: ring 0 is the hypervisor's; kernels, that of the privileged domain
+    /// too, run in ring 3 with code in the upper half of the address space.
+    Pv,
+}
+
+/// Which control register an instruction writes; the later one makes more be forgotten.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Wrote {
+    /// CR3
+    Cr3,
+    /// CR0 or CR4: QEMU forgets translations only if a bit changes that the manual says flushes everything.
+    Control,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Registers {
+    cr0: u64,
+    cr3: u64,
+    cr4: u64,
+    efer: u64,
+    vmcb: u64,
+    ncr3: u64,
+    asid: u16,
+}
+
+fn asid_and_tlb_control(vcpu: &mut Vcpu, vmcb: u64) -> (u16, u8) {
+    let control = vcpu.read(vmcb + VMCB_ASID).unwrap_or(0);
+    (control as u16, (control >> 32) as u8)
+}
+
+impl Registers {
+    fn read(vcpu: &mut Vcpu) -> Self {
+        let [cr0, cr3, cr4, efer, vmcb, ncr3] = std::array::from_fn(|place| vcpu.register(place));
+        let asid = if vmcb == 0 { 0 } else { asid_and_tlb_control(vcpu, vmcb).0 };
+        Self { cr0, cr3, cr4, efer, vmcb, ncr3, asid }
+    }
+
+    /// None in modes that no system of the bench stays in: 32-bit paging.
+    fn tables(&self) -> Option<Tables> {
+        let levels = if self.cr4 & CR4_LA57 == 0 { Levels::Four } else { Levels::Five };
+        let table = self.cr3 & TABLE;
+        let paging = self.cr0 & CR0_PG != 0;
+        if paging && self.efer & EFER_LMA == 0 {
+            return None;
+        }
+        Some(if self.ncr3 != 0 {
+            let guest = paging.then_some((GuestPhysical::new(table), levels));
+            // The host's EFER is out of sight while its guest runs; every hypervisor of the bench has NXE on.
+            Tables::Nested { guest, root: Machine::new(self.ncr3 & TABLE), levels: Levels::Four, nxe: true }
+        } else if paging {
+            Tables::Flat { root: Machine::new(table), levels }
+        } else {
+            Tables::Off
+        })
+    }
+}
+
+/// Memory as the model reads it.
+pub struct Physical<'a>(pub &'a mut Vcpu);
+
+/// There is no memory at a table's address.
+#[derive(Debug)]
+pub struct NoMemory(Machine);
+
+impl std::fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "no memory at {:#x}", self.0)
+    }
+}
+
+impl std::error::Error for NoMemory {}
+
+impl Memory for Physical<'_> {
+    type Error = NoMemory;
+
+    fn read(&mut self, at: Machine) -> Result<u64, NoMemory> {
+        self.0.read(at.raw()).ok_or(NoMemory(at))
+    }
+}
+
+/// Follows one vCPU.
+pub struct Follower {
+    stack: Stack,
+    registers: Registers,
+    stale: bool,
+    /// The registers have never been read, so nothing has changed.
+    fresh: bool,
+    /// The control register that was written last, and the worst that a flush came of since.
+    wrote: Option<Wrote>,
+    flushed_by: Option<Wrote>,
+    invlpga: Option<u16>,
+    followed: bool,
+    user: bool,
+    upper: bool,
+    /// VMRUNs seen.
+    pub entries: u64,
+}
+
+impl Follower {
+    /// Knows nothing yet.
+    pub fn new(stack: Stack) -> Self {
+        Self {
+            stack,
+            registers: Registers::default(),
+            stale: true,
+            fresh: true,
+            wrote: None,
+            flushed_by: None,
+            invlpga: None,
+            followed: false,
+            user: false,
+            upper: false,
+            entries: 0,
+        }
+    }
+
+    /// QEMU forgot everything.
+    pub fn flushed(&mut self) {
+        self.stale = true;
+        self.flushed_by = self.flushed_by.max(self.wrote);
+    }
+
+    /// Those who listen know nothing yet.
+    pub fn restart(&mut self) {
+        (self.stale, self.fresh) = (true, true);
+    }
+
+    /// QEMU forgot one page: INVLPG or INVLPGA.
+    pub fn flushed_page(&mut self, vcpu: &mut Vcpu, to: &mut Listeners, address: u64) {
+        self.update(vcpu, to);
+        let address = Virtual::new(address);
+        to.invalidate(match self.invlpga.take() {
+            Some(asid) => Event::Invlpga { address, asid },
+            None => Event::Invlpg(address),
+        });
+    }
+
+    /// A MOV to a control register begins.
+    pub fn writes(&mut self, what: Wrote) {
+        self.wrote = Some(what);
+        self.stale = true;
+    }
+
+    /// A VMRUN begins; its VMCB is in RAX. It needs the general registers.
+    pub fn begins_vmrun(&mut self, vcpu: &mut Vcpu, to: &mut Listeners) {
+        self.update(vcpu, to);
+        self.entries += 1;
+        let vmcb = vcpu.register(RAX);
+        let (asid, tlb_control) = asid_and_tlb_control(vcpu, vmcb);
+        to.invalidate(Event::Vmrun { tlb_control, asid });
+    }
+
+    /// An INVLPGA begins; the ASID is in ECX. It needs the general registers.
+    pub fn begins_invlpga(&mut self, vcpu: &mut Vcpu) {
+        self.invlpga = Some(vcpu.register(RCX) as u16);
+    }
+
+    /// Whoever makes an access now is the context that listeners know; false if none of theirs fits.
+    #[inline]
+    pub fn at(&mut self, vcpu: &mut Vcpu, to: &mut Listeners, user: bool, upper: bool) -> bool {
+        if self.stale || user != self.user || upper != self.upper {
+            (self.user, self.upper) = (user, upper);
+            if self.stale {
+                self.update(vcpu, to);
+            } else {
+                self.set_context(to);
+            }
+        }
+        self.followed
+    }
+
+    /// RIP is an address only there: elsewhere it counts from where CS begins.
+    pub fn in_long_mode(&self) -> bool {
+        self.registers.efer & EFER_LMA != 0
+    }
+
+    fn update(&mut self, vcpu: &mut Vcpu, to: &mut Listeners) {
+        if !std::mem::take(&mut self.stale) {
+            return;
+        }
+        let old = self.registers;
+        let new = Registers::read(vcpu);
+        self.registers = new;
+        self.wrote = None;
+        let flushed_by = self.flushed_by.take();
+        if std::mem::take(&mut self.fresh) {
+            self.set_context(to);
+            return;
+        }
+        self.set_context(to);
+        if new.vmcb != old.vmcb {
+            return;
+        }
+        match flushed_by {
+            Some(Wrote::Control) => to.invalidate(Event::Control),
+            Some(Wrote::Cr3) => to.invalidate(Event::Cr3 { keep: false }),
+            // QEMU's own reasons, such as a change of the machine's memory map.
+            None => {}
+        }
+    }
+
+    fn layer(&self) -> Layer {
+        let inside = match self.stack {
+            Stack::Native => true,
+            Stack::Hvm => self.registers.vmcb != 0,
+            Stack::Pv => self.user,
+        };
+        let kernel = match self.stack {
+            Stack::Pv => self.upper,
+            Stack::Native | Stack::Hvm => !self.user,
+        };
+        match (inside, kernel) {
+            (false, _) => Layer::Hypervisor,
+            (true, true) => Layer::GuestKernel,
+            (true, false) => Layer::GuestUser,
+        }
+    }
+
+    fn set_context(&mut self, to: &mut Listeners) {
+        let registers = &self.registers;
+        let tables = registers.tables();
+        self.followed = tables.is_some();
+        let Some(tables) = tables else { return };
+        let control = Control {
+            wp: registers.cr0 & CR0_WP != 0,
+            nxe: registers.efer & EFER_NXE != 0,
+            smep: registers.cr4 & CR4_SMEP != 0,
+            pge: registers.cr4 & CR4_PGE != 0,
+            ..Control::default()
+        };
+        // One workload runs in a guest, and the agent sleeps beside it: all user code is counted as one process.
+        let context = Context {
+            layer: self.layer(),
+            space: 0,
+            user: self.user,
+            control,
+            asid: registers.asid,
+            pcid: 0,
+            tables,
+        };
+        to.set_context(&context);
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Who is told what the machine does: a live model, a trace, or both, in the same order.
+
+use std::fs::File;
+use std::io::BufWriter;
+
+use mmu_model::address::{Machine, Virtual};
+use mmu_model::context::{Context, Kind};
+use mmu_model::invalidate::Event;
+use mmu_model::memory::Memory;
+use mmu_model::mmu::Mmu;
+use mmu_trace::error::TraceError;
+use mmu_trace::recorder::{RecordError, Recorder};
+
+/// zstd's level: the fastest, as it is done while the machine waits.
+const COMPRESSION: i32 = 1;
+
+/// What a region's trace came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recorded {
+    /// Its file.
+    pub path: String,
+    /// Accesses in it.
+    pub accesses: u64,
+    /// Accesses that are not: there was no memory where a table should be.
+    pub unreadable: u64,
+}
+
+/// Writes one trace for each region: the first to the path itself, the others to the path with `.2` and so on.
+pub struct Traces {
+    path: String,
+    current: Option<(Recorder<BufWriter<File>>, Recorded)>,
+}
+
+impl Traces {
+    /// Make the first trace's file, so that a wrong path is told before the machine runs.
+    pub fn new(path: &str) -> Result<Self, String> {
+        File::create(path).map_err(|error| format!("trace={path}: {error}"))?;
+        Ok(Self { path: path.to_owned(), current: None })
+    }
+
+    fn open(&mut self, region: u64) -> Result<(), TraceError> {
+        let path = if region == 1 { self.path.clone() } else { format!("{}.{region}", self.path) };
+        let mut recorder = Recorder::new(BufWriter::new(File::create(&path)?), COMPRESSION)?;
+        recorder.set_region(true)?;
+        self.current = Some((recorder, Recorded { path, accesses: 0, unreadable: 0 }));
+        Ok(())
+    }
+
+    fn begin(&mut self, region: u64) {
+        let opened = self.open(region);
+        self.go_on(opened);
+    }
+
+    /// A trace that cannot be written is given up, with no end mark, and the machine runs on.
+    fn go_on(&mut self, outcome: Result<(), TraceError>) {
+        if let Err(error) = outcome {
+            eprintln!("mmu plugin: trace={}: {error}; the trace is lost", self.path);
+            self.current = None;
+        }
+    }
+
+    fn tell(&mut self, what: impl FnOnce(&mut Recorder<BufWriter<File>>) -> Result<(), TraceError>) {
+        if let Some((recorder, _)) = &mut self.current {
+            let outcome = what(recorder);
+            self.go_on(outcome);
+        }
+    }
+
+    /// An access that the emulator made; `machine` says where, for a store, if that is known.
+    #[inline]
+    pub fn access<M: Memory>(&mut self, memory: &mut M, address: Virtual, kind: Kind, machine: Option<Machine>) {
+        let Some((recorder, recorded)) = &mut self.current else { return };
+        match recorder.access(memory, address, kind, machine) {
+            Ok(()) => {}
+            Err(RecordError::Trace(error)) => self.go_on(Err(error)),
+            Err(RecordError::Memory(_) | RecordError::NoContext) => recorded.unreadable += 1,
+        }
+    }
+
+    fn end(&mut self, exits: u64) -> Option<Recorded> {
+        let (mut recorder, mut recorded) = self.current.take()?;
+        recorded.accesses = recorder.accesses();
+        let finished =
+            recorder.set_region(false).and_then(|()| recorder.tally(0, exits)).and_then(|()| recorder.finish());
+        match finished {
+            Ok(_) => Some(recorded),
+            Err(error) => {
+                self.go_on(Err(error));
+                None
+            }
+        }
+    }
+}
+
+/// The model and the traces, as far as they are wanted.
+pub struct Listeners {
+    /// The live model.
+    pub mmu: Option<Mmu>,
+    /// The traces.
+    pub traces: Option<Traces>,
+}
+
+impl Listeners {
+    /// A region begins; from here on the model has an empty TLB.
+    pub fn begin(&mut self, region: u64, fresh: Option<Mmu>) {
+        self.mmu = fresh;
+        if let Some(mmu) = &mut self.mmu {
+            mmu.set_region(true);
+        }
+        if let Some(traces) = &mut self.traces {
+            traces.begin(region);
+        }
+    }
+
+    /// The region ends, after so many VM entries.
+    pub fn end(&mut self, exits: u64) -> Option<Recorded> {
+        if let Some(mmu) = &mut self.mmu {
+            mmu.set_region(false);
+            mmu.tally(0, exits);
+        }
+        self.traces.as_mut().and_then(|traces| traces.end(exits))
+    }
+
+    /// This context runs now.
+    pub fn set_context(&mut self, context: &Context) {
+        if let Some(mmu) = &mut self.mmu {
+            mmu.set_context(context);
+        }
+        if let Some(traces) = &mut self.traces {
+            traces.tell(|recorder| recorder.set_context(context));
+        }
+    }
+
+    /// An instruction invalidates.
+    pub fn invalidate(&mut self, event: Event) {
+        if let Some(mmu) = &mut self.mmu {
+            mmu.invalidate(event);
+        }
+        if let Some(traces) = &mut self.traces {
+            traces.tell(|recorder| recorder.invalidate(event));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""The MMU model beside real kernels and hypervisors: it finds the emulator's addresses, and repeats to the digit."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from abh.bench import cell
+from abh.bench.result import Result
+
+CPU = "i7-3770"  # the paper's: separate entries for 2 MB pages
+SHARED = "icelake-sp"  # its second level takes both sizes
+FLAT = ("native", "kvm-shadow", "xen-shadow", "xen-pv")
+NESTED = ("kvm-hap", "xen-hap")
+
+
+@functools.cache
+def modelled(name: str, cpu: str = CPU, check: bool = False, turn: int = 1) -> Result:
+    result = cell.run(cell.Cell.of(name, "smoke", mmu=cpu, mmu_check=check))
+    assert result.outcome == "success", result.reason
+    return result
+
+
+def number(result: Result, name: str) -> float:
+    value = result.values[name]
+    assert value.value is not None, f"{name}: {value.reason}"
+    return value.value
+
+
+# The guest's kernel boots in the checked part too. A mismatch makes the run an error, with QEMU's log in its reason.
+@pytest.mark.parametrize("policy", ["reg", "thp"])
+@pytest.mark.parametrize("environment", [*FLAT, *NESTED])
+def test_every_access_has_the_machine_address_that_the_emulator_uses(environment, policy):
+    result = modelled(f"set-conflict@{environment}~{policy}", check=True)
+    assert number(result, "accesses_checked") > 50_000_000
+    assert number(result, "address_mismatches") == 0
+    assert number(result, "accesses_not_followed") < number(result, "accesses") / 1000
+
+
+SIZES = {"native": "fills_flat_2m", "kvm-shadow": "fills_flat_2m", "kvm-hap": "fills_2m_2m", "xen-hap": "fills_2m_2m"}
+
+
+@pytest.mark.parametrize(("environment", "sizes"), SIZES.items())
+def test_hugepages_reach_the_hardware_where_both_layers_have_them(environment, sizes):
+    huge, small = (modelled(f"set-conflict@{environment}~{policy}", check=True) for policy in ("thp", "reg"))
+    assert number(huge, sizes) > 1000 > number(small, sizes)
+
+
+@pytest.mark.parametrize("environment", ["xen-shadow", "xen-pv"])
+def test_hugepages_do_not_reach_it_where_the_paper_says_so(environment):
+    huge = modelled(f"set-conflict@{environment}~thp", check=True)
+    assert number(huge, "guest_user_tlb_fills_2m") == 0 < number(huge, "guest_user_tlb_fills_4k")
+
+
+def test_walks_have_two_dimensions_under_hap_only():
+    for environment in FLAT:
+        result = modelled(f"set-conflict@{environment}~thp", check=True)
+        assert sum(number(result, f"fills_{guest}_{host}") for guest in ("4k", "2m") for host in ("4k", "2m")) == 0
+    for environment in NESTED:
+        assert number(modelled(f"set-conflict@{environment}~thp", check=True), "fills_flat_4k") > 0, "the hypervisor's"
+
+
+def test_a_pattern_that_overflows_the_huge_entries_misses_more_with_hugepages(run_cell):
+    """The paper's section 6.1: hugepages lose where the processor has few entries for them, and only there."""
+    misses = {
+        (cpu, policy): number(modelled(f"tlb-overflow@native~{policy}", cpu), "guest_user_tlb_misses")
+        for cpu in (CPU, SHARED)
+        for policy in ("reg", "thp")
+    }
+    assert misses[CPU, "thp"] > 10 * misses[CPU, "reg"]
+    assert misses[SHARED, "thp"] <= misses[SHARED, "reg"]
+
+
+def test_the_model_repeats_and_changes_nothing_of_the_run(run_cell):
+    plain = run_cell("tlb-overflow@native~thp")
+    first, again = (modelled("tlb-overflow@native~thp", turn=turn) for turn in (1, 2))
+    assert first.values == again.values
+    assert {name: first.values[name] for name in plain.values} == plain.values

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: MIT
+"""The MMU model beside a run: what it is told, and what its line means."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abh import cli, paths
+from abh.bench import build, cell, machine, matrix, mmu, result, spec
+from abh.errors import AbhError
+
+RUN = "tlb-overflow@kvm-hap~thp"
+COUNTERS = {"accesses": 1000, "tlb_misses": 20, "tlb_fills_4k": 15, "tlb_fills_2m": 4, "tlb_fills_1g": 0,
+            "walk_refs": 90, "walk_cycles": 900, "walk_refs_l1": 80, "flushes_cr3": 3, "flushed_entries": 7,
+            "nested_tlb_hits": 2, "partial_walks_level2": 9, "fills_2m_4k": 1, "well_aligned_share": 0.5}  # fmt: skip
+
+
+def line(*, share: float | None = 0.5, check: dict[str, int] | None = None, **changed: Any) -> str:
+    layers = {name: COUNTERS for name in (*mmu.LAYERS, "guest_other")}
+    layers |= {"total": {**COUNTERS, "accesses": 4000, "well_aligned_share": share}}
+    said = {"region": 1, "cpu": "made up", "not_followed": 5, "check": check, "counters": {"layers": layers}}
+    return json.dumps({**said, **changed}) + "\n"
+
+
+def test_every_processor_of_the_model_is_known():
+    assert {"i7-3770", "zen2", "zen5"} <= set(mmu.cpus())
+
+
+@pytest.mark.parametrize(
+    ("environment", "stack"),
+    [("native", "native"), ("kvm-hap", "hvm"), ("kvm-shadow", "hvm"), ("xen-hap", "hvm"), ("xen-shadow", "hvm"),
+     ("xen-pv", "pv")],
+)  # fmt: skip
+def test_the_plugin_is_told_what_stands_between_machine_and_workload(environment, stack):
+    where = spec.environment(environment)
+    assert mmu.arguments(where, "zen2") == f"stack={stack},check=off,cpu=zen2"
+    assert mmu.arguments(where, "zen2", check=True) == f"stack={stack},check=on,cpu=zen2"
+    assert mmu.arguments(where, None, trace=True) == f"stack={stack},check=off,trace=/run/mmu.trace"
+
+
+def test_values_have_units_and_are_counted():
+    values = mmu.values_of(mmu.read(line()))
+    assert values["tlb_misses"] == result.Value.of(20, "misses", "counted")
+    assert values["walk_refs"].unit == values["walk_refs_l1"].unit == "references"
+    assert (values["accesses"].value, values["guest_user_accesses"].value) == (4000, 1000)
+    assert values["accesses_not_followed"].value == 5
+    units = {"tlb_fills_2m": "walks", "walk_cycles": "cycles", "flushes_cr3": "flushes", "flushed_entries": "entries",
+             "nested_tlb_hits": "hits", "partial_walks_level2": "walks", "well_aligned_share": "ratio"}  # fmt: skip
+    assert {name: values[name].unit for name in units} == units
+    assert {each.kind for each in values.values()} == {"counted"}
+    assert "accesses_checked" not in values
+
+
+def test_a_share_of_nothing_is_not_known():
+    share = mmu.values_of(mmu.read(line(share=None)))["well_aligned_share"]
+    assert share.value is None and share.reason
+
+
+@pytest.mark.parametrize("text", ["", "{", line() * 2, line()[:-9], "[]\n", '{"counters": {}}\n'])
+def test_a_line_that_is_not_whole_is_an_error(text):
+    with pytest.raises(AbhError, match="did not report the one marked region"):
+        mmu.read(text)
+
+
+@pytest.mark.parametrize(("accesses", "mismatches", "right"), [(100, 0, True), (100, 1, False), (0, 0, False)])
+def test_a_wrong_address_makes_the_run_an_error(monkeypatch, accesses, mismatches, right):
+    one = cell.Cell.of(RUN, "smoke", mmu="zen2", mmu_check=True)
+    text = line(check={"accesses": accesses, "mismatches": mismatches, "faults": 0})
+    monkeypatch.setattr(cell.build, "parts_of", lambda *_, mmu: None)
+    monkeypatch.setattr(cell, "frozen_state", lambda _: None)
+    monkeypatch.setattr(cell, "judge", lambda *_: ("success", None))
+    monkeypatch.setattr(cell, "result_of", lambda _one, outcome, reason, values, _said: (outcome, reason, values))
+    monkeypatch.setattr(machine, "run", lambda *_, **given: machine.Ended([], "", "", 1.0, None, text))
+    outcome, reason, values = cell.run(one)
+    assert (outcome, reason is None) == (("success", True) if right else ("error", False))
+    assert values["accesses_checked"].value == accesses
+
+
+def test_without_the_model_its_values_are_not_there(monkeypatch):
+    one = cell.Cell.of(RUN, "smoke")
+    assert one.model is None
+    monkeypatch.setattr(cell, "REPORTED", {})
+    assert "tlb_misses" not in cell.values_of(one, cell.Said(), "")
+
+
+def run(*words: object) -> int:
+    args = cli.parse(["run", RUN, *map(str, words)])
+    return int(args.run(args))
+
+
+@pytest.fixture
+def seen(monkeypatch) -> list[cell.Cell]:
+    """The cells that were run."""
+    cells: list[cell.Cell] = []
+
+    def ran(one: cell.Cell) -> result.Result:
+        cells.append(one)
+        return cell.result_of(one, "success", None, mmu.values_of(mmu.read(line())))
+
+    provenance = result.Provenance(
+        commit="0",
+        series={},
+        components={},
+        command="abh run",
+        seed=1,
+        machine="none",
+        when="2026-01-01T00:00:00+00:00",
+    )
+    monkeypatch.setattr(cell, "run", ran)
+    monkeypatch.setattr(cell, "provenance", lambda _: provenance)
+    monkeypatch.setattr(matrix, "fingerprint", lambda one: f"{one.run} {one.model}")
+    return cells
+
+
+def test_a_run_with_the_model_has_a_folder_of_its_own(seen, tmp_path, capsys):
+    assert run("--results", tmp_path, "--mmu", "zen2", "--mmu-check") == 0
+    assert (seen[0].mmu, seen[0].mmu_check) == ("zen2", True)
+    path = tmp_path / "mmu/zen2" / f"{RUN}.json"
+    assert result.read(path).values["tlb_misses"].value == 20
+    assert not (tmp_path / path.name).exists()
+    printed = capsys.readouterr().out
+    assert "tlb_misses" in printed and "tlb_fills_1g" not in printed, "what is 0 is not printed"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--mmu", "i7-377"], "did you mean `i7-3770`?"),
+        (["--mmu", "zen2", "--free-running"], "emulated machine only"),
+        (["--mmu", "zen2", "--machine", "local"], "emulated machine only"),
+        (["--mmu-check"], "needs --mmu"),
+    ],
+)
+def test_what_cannot_be_is_refused(seen, tmp_path, words, message):
+    with pytest.raises(AbhError, match=message.replace("?", r"\?")) as caught:
+        run("--results", tmp_path, *words)
+    assert not seen and "next" in str(caught.value)
+
+
+def test_the_command_that_made_a_result_names_the_model(monkeypatch):
+    monkeypatch.setattr(cell.build, "version_of", lambda _: "1")
+    one = cell.Cell.of(RUN, "smoke", mmu="zen2", mmu_check=True)
+    assert cell.provenance(one).command == f"abh run {RUN} --size smoke --mmu zen2 --mmu-check"
+
+
+# --- traces -------------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_is_kept_and_leaves_the_result_what_it_is(seen, monkeypatch, tmp_path):
+    kept = {}
+    monkeypatch.setattr(cell.build, "parts_of", lambda *_, mmu: kept.update(mmu=mmu))
+    monkeypatch.setattr(cell, "frozen_state", lambda _: None)
+    monkeypatch.setattr(machine, "run", lambda *_, **given: kept.update(given))
+    assert run("--results", tmp_path, "--trace", tmp_path / "t") == 0
+    cell.emulate(seen[0])
+    assert kept["mmu"] == "stack=hvm,check=off,trace=/run/mmu.trace" and kept["keep"] == {mmu.TRACE: tmp_path / "t"}
+    assert (tmp_path / f"{RUN}.json").exists()
+
+
+def replay(cpu: str, misses: int, tlb: dict[str, object] | None = None) -> dict[str, object]:
+    counted = {"guest_user": {"tlb_misses": misses, "accesses": 1000}}
+    return {"cpu": cpu, "sweep": tlb, "counters": {"layers": counted}}
+
+
+@pytest.fixture
+def swept(monkeypatch, tmp_path) -> list[list[str]]:
+    """What abh-mmu was asked; each replay misses as often as it has words."""
+    asked: list[list[str]] = []
+
+    def program(words: list[str], folder: Path) -> str:
+        asked.append(words)
+        assert (folder / mmu.TRACE).read_text() == "a trace"
+        return json.dumps([replay(words[3], len(words))])
+
+    def ran(one: cell.Cell) -> result.Result:
+        assert one.trace and one.mmu is None
+        one.trace.write_text("a trace")
+        return cell.result_of(one, "success", None, {})
+
+    provenance = result.Provenance(
+        commit="0", series={}, components={}, command="abh run", seed=1, machine="m", when="2026-01-01T00:00:00+00:00"
+    )
+    monkeypatch.setattr(cell, "run", ran)
+    monkeypatch.setattr(cell, "provenance", lambda _: provenance)
+    monkeypatch.setattr(matrix, "fingerprint", lambda one: f"{one.run} {one.size}")
+    monkeypatch.setattr(build, "key_of", lambda name: f"{name} 1")
+    monkeypatch.setattr(mmu, "program", program)
+    monkeypatch.setattr(paths, "MEASURED", tmp_path)
+    return asked
+
+
+def sweep() -> int:
+    args = cli.parse(["sweep", RUN])
+    return int(args.run(args))
+
+
+def test_a_sweep_replays_on_every_processor_and_is_made_once(swept, monkeypatch, tmp_path):
+    assert sweep() == 0
+    assert [word for word in swept[0] if word in mmu.cpus()] == mmu.cpus()
+    assert all("--sweep" in words for words in swept[1:]) and len(swept) > 2
+    written = mmu.read_sweep(tmp_path / "mmu/sweep" / f"{RUN}.json")
+    assert (written["run"], len(written["replays"])) == (RUN, len(swept))
+    asked = len(swept)
+    assert sweep() == 0 and len(swept) == asked, "it holds"
+    monkeypatch.setattr(build, "key_of", lambda name: f"{name} 2")
+    assert sweep() == 0 and len(swept) == 2 * asked, "another model"
+
+
+def test_a_run_that_fails_is_not_replayed(swept, monkeypatch, tmp_path):
+    monkeypatch.setattr(cell, "run", lambda one: cell.result_of(one, "crash", "the kernel panicked", {}))
+    with pytest.raises(AbhError, match="did not succeed: crash"):
+        sweep()
+    assert not swept and not (tmp_path / "mmu").exists()
+
+
+def test_a_broken_sweep_is_an_error(tmp_path):
+    path = tmp_path / "sweep.json"
+    for text in ("", "{}", "[]", '{"run": "x", "replays": []}'):
+        path.write_text(text)
+        with pytest.raises(AbhError, match="no sweep"):
+            mmu.read_sweep(path)
+
+
+def test_the_models_speed_is_told_in_one_object(monkeypatch, capsys):
+    def emulate(one: cell.Cell) -> machine.Ended:
+        if one.trace:
+            one.trace.write_bytes(bytes(500))
+        return machine.Ended([], "", "", 10.0 if one.mmu else 4.0, None, line() if one.mmu else "")
+
+    monkeypatch.setattr(cell, "emulate", emulate)
+    monkeypatch.setattr(mmu, "program", lambda words, folder: "")
+    args = cli.parse(["bench-model", "--runs", "1"])
+    assert args.run(args) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (found["ratio"], found["live_accesses_per_second"], found["trace_bits_per_access"]) == (2.5, 400, 1)
+    assert found["kind"] == "measured" and found["replay_accesses_per_second_1_threads"] > 0
+    monkeypatch.setattr(cell, "emulate", lambda one: machine.Ended([], "", "", 1.0, "it hung", ""))
+    with pytest.raises(AbhError, match="did not end well"):
+        args.run(args)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""Figures of runs with the MMU model: the right runs, the right shares, and words where there are none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import test_report_matrix as matrix
+
+from abh.bench.spec import Run
+from abh.report import figures, modelled
+from abh.report.load import load
+from abh.report.study import Study, make_study
+
+FIGURES = {
+    name: figures.load(figures.FIGURES / f"{name}.py")
+    for name in ("page_sizes", "tlb_misses", "tlb_sweep", "walk_cycles")
+}
+COUNTED = {
+    "guest_user_tlb_misses": (20, "misses"),
+    "guest_user_accesses": (1000, "accesses"),
+    "guest_user_walk_cycles": (1500, "cycles"),
+    "guest_user_walk_refs": (90, "references"),
+    "walks_completed": (40, "walks"),
+}
+
+
+def write(folder: Path, environment: str, policy: str, **more: int) -> None:
+    """One result with the model's values."""
+    made = matrix.result("sqlite", environment, policy)
+    counted = COUNTED | {name: (number, "walks") for name, number in more.items()}
+    for name, (number, unit) in counted.items():
+        made["values"][name] = {"value": number, "unit": unit, "kind": "counted"}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"sqlite@{environment}~{policy}.json").write_text(json.dumps(made))
+
+
+@pytest.fixture(name="study")
+def _study(tmp_path: Path) -> Study:
+    matrix.write(tmp_path)
+    write(tmp_path / "mmu/zen2", "native", "reg", fills_flat_4k=40)
+    write(tmp_path / "mmu/zen2", "kvm-hap", "thp", fills_2m_2m=30, fills_2m_4k=10)
+    write(tmp_path / "mmu/i7-3770", "native", "thp", fills_flat_2m=40)
+    return make_study(matrix.PLAN, load(tmp_path), tmp_path)
+
+
+def test_each_processor_has_the_runs_that_were_made_on_it(study: Study) -> None:
+    found = modelled.studies(study)
+    assert list(found) == ["i7-3770", "zen2"]
+    assert found["zen2"].plan.workloads == ("sqlite",)
+    assert found["zen2"].plan.policies == study.plan.policies, "marks stay those of the whole plan"
+    assert modelled.policies(found["zen2"]) == ("reg", "thp")
+
+
+@pytest.mark.parametrize(("name", "share", "unit"), [
+    ("tlb_misses", 0.02, "misses per accesses"), ("walk_cycles", 1.5, "cycles per accesses"),
+])  # fmt: skip
+def test_the_programs_own_accesses_are_what_a_number_is_of(study: Study, name: str, share: float, unit: str) -> None:
+    rows = FIGURES[name].table(study)
+    assert [(row["cpu"], row["environment"]) for row in rows] == [
+        ("i7-3770", "native"), ("zen2", "native"), ("zen2", "kvm-hap"),
+    ]  # fmt: skip
+    assert {(row["value"], row["unit"], row["kind"]) for row in rows} == {(share, unit, "counted")}
+    html = str(FIGURES[name].render(study))
+    assert html.count('<div class="panel">') == 2 and "<h4>zen2</h4>" in html
+    assert "not run" in html, "a run that is missing beside others says so"
+
+
+def test_page_sizes_are_shares_of_the_walks(study: Study) -> None:
+    rows = FIGURES["page_sizes"].table(study)
+    assert [(row["cpu"], row["policy"], row["pages"], row["value"]) for row in rows] == [
+        ("i7-3770", "thp", "2m", 40), ("zen2", "reg", "4k", 40), ("zen2", "thp", "2m × 4k", 10),
+        ("zen2", "thp", "2m × 2m", 30),
+    ]  # fmt: skip
+    html = str(FIGURES["page_sizes"].render(study))
+    assert "75.0%" in html and "25.0%" in html and "1g" not in html
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_without_the_model_a_figure_says_how_to_have_it(name: str, tmp_path: Path) -> None:
+    matrix.write(tmp_path)
+    study = make_study(matrix.PLAN, load(tmp_path), tmp_path)
+    assert FIGURES[name].table(study) == []
+    assert "make mmu" in str(FIGURES[name].render(study))
+
+
+def test_two_kinds_share_no_axis(study: Study, tmp_path: Path) -> None:
+    path = tmp_path / "mmu/zen2/sqlite@native~reg.json"
+    made = json.loads(path.read_text())
+    made["values"]["guest_user_accesses"]["kind"] = "emulated"
+    path.write_text(json.dumps(made))
+    with pytest.raises(figures.AbhError, match="share one axis"):
+        modelled.rows(study, lambda one, run: figures.share(
+            one.value(run, "guest_user_tlb_misses"), one.value(run, "guest_user_accesses")))  # fmt: skip
+    assert Run("sqlite", "native", "reg") in study.results
+
+
+def test_a_sweep_is_a_row_for_each_processor_and_size(study: Study, tmp_path: Path) -> None:
+    def replay(cpu: str, misses: int, entries: int | None = None) -> dict[str, object]:
+        counted = {"guest_user": {"tlb_misses": misses, "accesses": 1000}}
+        return {"cpu": cpu, "sweep": entries and {"tlb": "stlb", "entries": entries}, "counters": {"layers": counted}}
+
+    replays = {"reg": [replay("zen2", 10), replay("zen2", 300, 128)], "thp": [replay("zen2", 20)]}
+    for policy, each in replays.items():
+        path = tmp_path / f"mmu/sweep/mcf@native~{policy}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"run": path.stem, "fingerprint": "", "replays": each}))
+    rows = FIGURES["tlb_sweep"].table(study)
+    assert [(row["run"], row["tlb"], row["value"]) for row in rows] == [
+        ("mcf@native~reg", "as it is", 0.01), ("mcf@native~reg", "stlb of 128", 0.3),
+        ("mcf@native~thp", "as it is", 0.02),
+    ]  # fmt: skip
+    html = str(FIGURES["tlb_sweep"].render(study))
+    assert "zen2, stlb of 128" in html and "30.0%" in html and "not replayed" in html
