@@ -89,8 +89,8 @@ def _workflow(names: list[str], own: str, args: argparse.Namespace) -> int:
     # missing ones. Our own lock stands above; Snakemake's would have to be broken by hand after a kill.
     words += ["--ignore-incomplete", "--rerun-triggers", "mtime", "--nolock", "--quiet", "all"]
     where = Path("analysis/measured") / own
-    options = f"--mmu {args.mmu}" if args.mmu else ""
-    words += ["--config", f"size={args.size}", f"abh={_command()}", f"folder={where}", f"options={options}"]
+    words += ["--config", f"size={args.size}", f"abh={_command()}", f"folder={where}"]
+    words += [f"options=--mmu {args.mmu}"] if args.mmu else []  # Snakemake reads an empty one as None
     words += ["--dry-run"] if args.dry_run else []
     words += ["--", *(f"{where}/{name}.json" for name in names)]
     environment = {**os.environ, "PYTHONPATH": str(paths.CHECKOUT), "ABH_CHECKOUT": str(paths.CHECKOUT)}
