@@ -143,8 +143,11 @@ def page(files: Shared) -> str:
     import test_report_matrix as matrix
 
     from abh.report import figures
+    from abh.report.load import load
     from abh.report.page import render
+    from abh.report.study import make_study
 
-    text = render(matrix.study(files.here / "measured"), figures.find())
+    folder = matrix.write_asked(files.here / "measured")
+    text = render(make_study(matrix.PLAN, load(folder), folder), figures.find())
     (files.here / "report.html").write_text(text, encoding="utf-8")
     return (files.there / "report.html").as_uri()

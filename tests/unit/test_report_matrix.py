@@ -14,6 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from abh.bench.spec import Run
 from abh.commands import allocators
 from abh.report.load import load
 from abh.report.study import Plan, Study, make_study
@@ -115,6 +116,37 @@ def write(folder: Path) -> Path:
     }
     lines = allocators.summarize("sqlite", "paper", "madvise", samples)
     allocators.write(folder / allocators.RESULT, lines)
+    return folder
+
+
+# What the MMU model and --explain add to a result: name -> number, unit.
+MODELLED = {
+    "guest_user_tlb_misses": (20, "misses"),
+    "guest_user_accesses": (1000, "accesses"),
+    "guest_user_walk_cycles": (1500, "cycles"),
+    "walks_completed": (40, "walks"),
+    "fills_2m_2m": (30, "walks"),
+    "fills_2m_4k": (10, "walks"),
+}
+EXPLAINED = {"faults_huge": (12, "count"), "faults_not_covered": (900, "count"), "faults_not_anon": (88, "count")}
+
+
+def write_asked(folder: Path) -> Path:
+    """The same, and results of runs that were asked for more: why a fault got no hugepage, and what the MMU did."""
+    write(folder)
+    replay = {"cpu": "zen2", "sweep": None, "counters": {"layers": {"guest_user": {"tlb_misses": 1, "accesses": 9}}}}
+    sweep = {"run": "mcf@native~thp", "fingerprint": "", "replays": [replay]}
+    for place, counted in (("mmu/zen2", MODELLED), ("explained", EXPLAINED)):
+        for run in (Run("tlb-overflow", "native", "thp"), Run("mcf", "kvm-hap", "reg"), Run("mcf", "kvm-hap", "thp")):
+            data = result(run.workload, run.environment, run.policy)
+            more = {
+                name: {"value": number, "unit": unit, "kind": "counted"} for name, (number, unit) in counted.items()
+            }
+            data["values"] |= more
+            (folder / place).mkdir(parents=True, exist_ok=True)
+            (folder / place / f"{run}.json").write_text(json.dumps(data), encoding="utf-8")
+    (folder / "mmu/sweep").mkdir()
+    (folder / "mmu/sweep/mcf@native~thp.json").write_text(json.dumps(sweep), encoding="utf-8")
     return folder
 
 
