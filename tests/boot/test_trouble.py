@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,9 @@ def broken(name, **changes):
 @pytest.fixture(autouse=True)
 def nothing_left_behind(running):
     yield
-    left = running("qmp,server=on")
+    deadline = time.monotonic() + 30  # a killed process group takes its time to be gone
+    while (left := running("qmp,server=on")) and time.monotonic() < deadline:
+        time.sleep(0.1)
     mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if "abh" in line]
     assert not left and not mounts
 
