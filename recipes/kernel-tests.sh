@@ -13,3 +13,4 @@ compile() {
 compile init init.c
 compile fuzz fuzz.c model.c draw.c access.c map.c advise.c remap.c ops.c maps.c
 compile semantics -pthread semantics.c
+compile slack slack.c -lm
