@@ -4,8 +4,14 @@
 # the debug kernel is the bench's one, and its own folder on top.
 # In: /src (patched), /main (the checkout); scratch: /obj; out: /out.
 set -eu
-for folder in $READS; do cat "/main/$folder"/*.config; done |
-	awk -F= '/^CONFIG_/ { option[$1] = $0 } END { for (name in option) print option[name] }' | sort > /obj/wanted.config
+for folder in $READS; do
+	for file in "/main/$folder"/*.config; do
+		# Options of a patch are for a kernel that has it: a prefix of the series builds too.
+		needs=$(sed -n 's/^# Needs: //p' "$file")
+		[ -z "$needs" ] || [ -e "/src/$needs" ] || continue
+		cat "$file"
+	done
+done | awk -F= '/^CONFIG_/ { option[$1] = $0 } END { for (name in option) print option[name] }' | sort > /obj/wanted.config
 cd /src
 make -s O=/obj KCONFIG_ALLCONFIG=/obj/wanted.config allnoconfig
 

@@ -7,11 +7,13 @@ or recipe rebuilds what depends on it and nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache as once
 from pathlib import Path
 
@@ -126,15 +128,24 @@ def path_of(name: str) -> Path:
 
 def build_series(patches: series.Series, name: str | None = None) -> Path:
     """Builds the component of a series with these patches only: a prefix of the series, for instance."""
-    folder = patches.folder.resolve().relative_to(paths.CHECKOUT)
-    component = next(each for each in COMPONENTS.values() if each.series == str(folder) and name in (None, each.name))
+    component = _component_of(patches, name)
     return _built(component, patches, _key(component, patches))
 
 
-def _built(component: Component, patches: series.Series | None, key: str) -> Path:
+def _component_of(patches: series.Series, name: str | None) -> Component:
+    folder = patches.folder.resolve().relative_to(paths.CHECKOUT)
+    return next(each for each in COMPONENTS.values() if each.series == str(folder) and name in (None, each.name))
+
+
+def _inputs(component: Component) -> dict[str, Path]:
     inputs = {f"/in/{component.rename.get(each, each)}": path_of(each) for each in component.needs}
     for each in component.roots:
         inputs["/in/root"] = root.path_of(each)
+    return inputs
+
+
+def _built(component: Component, patches: series.Series | None, key: str) -> Path:
+    inputs = _inputs(component)
     minutes = f" (about {component.minutes:g} min)" if component.minutes >= 1 else ""
 
     def make(out: Path) -> None:
@@ -147,27 +158,90 @@ def _built(component: Component, patches: series.Series | None, key: str) -> Pat
 def _make(component: Component, patches: series.Series | None, inputs: Mapping[str, Path], out: Path) -> None:
     work = out / ".work"  # sources and objects: removed with success, and with the scratch folder on failure
     (work / "obj").mkdir(parents=True)
-    log = keep_log(component.name)
-    log.write_bytes(b"")
+    log = _new_log(component.name)
     writable = {"/out": out, "/obj": work / "obj"}
     if component.series and patches:
         tree = source.unpack(_source(component.series), work, log)
         series.apply_series(patches, tree)
         writable["/src"] = tree
+    _run_recipe(component, inputs, writable, log)
+    shutil.copyfile(log, out / "build.log")
+    cache.remove(work)
+
+
+def _run_recipe(component: Component, inputs: Mapping[str, Path], writable: Mapping[str, Path], log: Path) -> None:
     ccache = paths.cache() / CCACHE
     ccache.mkdir(exist_ok=True)
-    writable["/cache"] = ccache
     prefix = root.enter(
         root.path_of("build"),
         read_only={**inputs, "/main": paths.CHECKOUT},
-        writable=writable,
+        writable={**writable, "/cache": ccache},
         scratch="/in",
         env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "800M", "READS": " ".join(component.reads)},
     )
     recipe = f"/main/recipes/{_recipe(component.name).name}"
     root.run(prefix, ["sh", recipe], log=log, what=f"building {component.name}")
-    shutil.copyfile(log, out / "build.log")
-    cache.remove(work)
+
+
+class PrefixBuilder:
+    """Builds the component of a series after each of its patches, in one tree.
+
+    So only what a patch touches is compiled again. Of a prefix that builds, nothing but the fact is kept, in the cache.
+    Called with ever longer prefixes of one series; as a context it removes its tree at the end.
+    """
+
+    def __init__(self) -> None:
+        self._work: Path | None = None
+        self._applied = 0
+        self._at_exit = contextlib.ExitStack()
+
+    def __enter__(self) -> PrefixBuilder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._at_exit.close()
+
+    def __call__(self, patches: series.Series) -> None:
+        """Builds this prefix, unless it is known to build."""
+        component = _component_of(patches, None)
+        key = _key(component, patches)
+        if (paths.cache() / "built" / f"{component.name}-{key}").exists():
+            return
+
+        def make(out: Path) -> None:
+            self._make(component, patches, out)
+
+        about = f"building {component.name} up to {Path(patches.patches[-1]).stem}"
+        cache.produce("prefixes", component.name, key, make, about=about, needs_mib=component.needs_mib)
+
+    def _make(self, component: Component, patches: series.Series, out: Path) -> None:
+        log = _new_log(component.name)
+        if self._work is None:
+            self._work = self._scratch(component, out.parent)
+            (self._work / "obj").mkdir()
+            assert component.series
+            source.unpack(_source(component.series), self._work, log)
+        tree = self._work / source.TREE
+        series.apply_series(replace(patches, patches=patches.patches[self._applied :]), tree)
+        self._applied = len(patches.patches)
+        made = out / ".out"
+        made.mkdir()
+        _run_recipe(component, _inputs(component), {"/out": made, "/obj": self._work / "obj", "/src": tree}, log)
+        cache.remove(made)
+
+    def _scratch(self, component: Component, folder: Path) -> Path:
+        """A folder named and locked as an entry's scratch folder is: only of a killed run will it be swept."""
+        entry = f"{component.name}-{cache.key_of('prefixes', str(os.getpid()))}"
+        self._at_exit.enter_context(cache.lock(f"{folder.name}-{entry}", "building prefixes"))
+        work = Path(tempfile.mkdtemp(prefix=f".{entry}-", dir=folder))
+        self._at_exit.callback(cache.remove, work)
+        return work
+
+
+def _new_log(name: str) -> Path:
+    log = keep_log(name)
+    log.write_bytes(b"")
+    return log
 
 
 def keep_log(name: str) -> Path:

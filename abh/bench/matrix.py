@@ -58,10 +58,11 @@ def prepare(names: Sequence[str], size: str) -> None:
 def fingerprint(name: str, size: str) -> str:
     """Changes when a run's result could: its specs, its machine and everything that the machine is made of."""
     one = cell.Cell.of(name, size)
-    files = [one.environment.path, one.policy.path, one.machine.path]
+    files = [one.environment.path, one.machine.path]
     if one.environment.domain:
         files.append(paths.VM_CONFIGS / "libvirt" / one.environment.domain)
     parts = [cache.digest_files(files, paths.CHECKOUT), cache.digest_tree(one.workload.folder, build.ignored), size]
+    parts.append(one.policy.model_dump_json(include={"guest", "host", "requires"}))  # not its file: it may extend one
     wanted = ["qemu", "plugin", "linux", f"{one.machine.root}-initramfs"]
     parts += [build.key_of(each) for each in wanted + (["xen"] if one.machine.boot == "xen" else [])]
     return cache.key_of(*parts)

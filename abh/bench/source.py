@@ -20,6 +20,8 @@ from abh.errors import AbhError
 APT = ("apt-get", "-o", "APT::Sandbox::User=root", "-qq")
 URI_LINE = re.compile(r"'(?P<uri>[^']+)' (?P<name>\S+) \d+ SHA256:(?P<sha256>[0-9a-f]{64})")
 
+TREE = "tree"  # the top of an unpacked source, in the folder it was unpacked to
+
 
 @dataclass(frozen=True)
 class Source:
@@ -171,7 +173,7 @@ def _fetch_newer(base: Base) -> Source:
 
 def unpack(source: Source, out: Path, log: Path) -> Path:
     """Unpacks a source package below `out`, applies the distribution's own patches, returns the tree's top."""
-    tree = out / "tree"
+    tree = out / TREE
     tree.mkdir()
     script = """
 set -e

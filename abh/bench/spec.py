@@ -189,6 +189,7 @@ class Policy(Spec):
     """vm-configs/policies/<name>.toml: how hugepages are handed out."""
 
     order: int
+    extends: Name | None = None  # another policy, whose settings hold unless this one names them too
     guest: GuestPolicy = GuestPolicy()
     host: HostPolicy = HostPolicy()
     requires: Annotated[tuple[KernelPath, ...], AfterValidator(no_repeat)] = ()  # in the guest; absent: a skip
@@ -259,9 +260,34 @@ class Shelf(Generic[S]):
         return {each.name: each for each in sorted(loaded, key=lambda each: (getattr(each, "order", 0), each.name))}
 
 
+class PolicyShelf(Shelf[Policy]):
+    """Policies, of which one may say only what it changes in another."""
+
+    def load(self, path: Path) -> Policy:
+        """The policy in one file, complete: the settings of what it extends are written before its own."""
+        own = super().load(path)
+        if own.extends is None:
+            return own
+        root = path.parents[self.glob.count("/")]
+        base = super().load(self.find(own.extends, root))
+        if base.extends is not None:
+            raise AbhError(
+                "a policy extends one that itself extends another",
+                where=f"{path}: extends",
+                got=own.extends,
+                expected="a policy that stands alone",
+                next_step=f"extend `{base.extends}`, and write here what `{own.extends}` changes",
+            )
+        guest = GuestPolicy(sysfs={**base.guest.sysfs, **own.guest.sysfs}, env={**base.guest.env, **own.guest.env})
+        host = HostPolicy(sysfs={**base.host.sysfs, **own.host.sysfs})
+        return own.model_copy(
+            update={"guest": guest, "host": host, "requires": tuple(dict.fromkeys((*base.requires, *own.requires)))}
+        )
+
+
 WORKLOAD = Shelf("workload", Workload, "workloads/*/workload.toml")
 ENVIRONMENT = Shelf("environment", Environment, "vm-configs/*.toml")
-POLICY = Shelf("policy", Policy, "vm-configs/policies/*.toml")
+POLICY = PolicyShelf("policy", Policy, "vm-configs/policies/*.toml")
 MACHINE = Shelf("machine", Machine, "vm-configs/machines/*.toml")
 ROOT = Shelf("root", RootFs, "vm-configs/roots/*.toml")
 

@@ -28,8 +28,8 @@ KERNEL_SERIES = "kernel-patches/6.12"
 TOPIC = "abh/"
 SWAP_MIB = 512
 PAGE = 4096
-# panic_on_warn: a complaint ends the run, with its trace as the last lines.
-CMDLINE = "console=ttyS0 loglevel=4 quiet nokaslr random.trust_cpu=off panic_on_warn=1 panic=-1 rdinit=/init"
+# panic_on_warn: a complaint ends the run, with its trace as the last lines; so warnings go to the console.
+CMDLINE = "console=ttyS0 loglevel=5 nokaslr random.trust_cpu=off panic_on_warn=1 panic=-1 rdinit=/init"
 SPLAT = re.compile(r"\b(BUG:|WARNING:|KASAN:|Oops:|INFO: (possible|inconsistent|suspicious|task)|Kernel panic)")
 TAIL_LINES = 60
 

@@ -8,7 +8,6 @@ With --tree, also that the patches apply in order, without fuzz, to an unpacked 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
 from abh.errors import AbhError
@@ -60,13 +59,9 @@ def _check_deeper(folder: Path, args: argparse.Namespace) -> str:
         series.check_applies(one, args.tree)
         done.append("they apply")
     if args.build:
-        series.check_prefixes(one, prefix_builder())
+        from abh.bench import build
+
+        with build.PrefixBuilder() as builder:
+            series.check_prefixes(one, builder)
         done.append("each prefix builds")
     return f"{one.name} ({', '.join(done)})"
-
-
-def prefix_builder() -> Callable[[object], object]:
-    """What builds a Series, be it a whole one or a prefix: the seam to abh.bench.build."""
-    from abh.bench import build
-
-    return build.build_series

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from abh import paths
+from abh.errors import AbhError
 
 HELP = "run one cell, as sqlite@kvm-hap~thp, and write its result"
 # A finding is not a fault of the command line (2) or of the bench itself (1): distinct statuses, worst last.
@@ -48,7 +49,10 @@ def run(args: argparse.Namespace) -> int:
     if here:
         local.check()
     with progress.step(f"running {one.run} ({args.size})"):
-        made = local.run(one) if here else cell.run(one)
+        try:
+            made = local.run(one) if here else cell.run(one)
+        except AbhError as error:  # a build, a boot, an agent's garbage: the report says it too
+            made = cell.result_of(one, "error", str(error), {})
     path = folder / f"{one.run}.json"
     matrix.write_mark(folder, args.cell, None if args.free_running or here else args.size)
     result.write(made, path)
@@ -62,8 +66,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_writable(folder: Path) -> None:
-    from abh.errors import AbhError
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

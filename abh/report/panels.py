@@ -17,6 +17,7 @@ from abh.report.figures import number
 from abh.report.study import Number, Study, one_axis
 
 REASON_LENGTH = 160  # arbitrary: enough to recognise the reason; the page lists it whole under "What failed"
+MARKS = 8  # shapes in page.css
 
 
 @dataclass
@@ -75,12 +76,15 @@ def render(study: Study, axis: Axis, name: str, policies: tuple[str, ...] | None
     one_axis(axis.value(run) for run in study.plan.runs() if run.policy in chosen)
     notes = Notes(f"note-{name}")
     panels = [_panel(study, axis, workload, chosen, notes) for workload in study.plan.workloads]
-    return Markup('<div class="panels">{}</div>{}').format(Markup("").join(panels), notes.render())
+    width = 160 + 66 * len(chosen)  # px: names and track, then the columns; a phone scrolls them in the panel
+    return Markup('<div class="panels" style="--panel:{}px">{}</div>{}').format(
+        width, Markup("").join(panels), notes.render()
+    )
 
 
 def marker(study: Study, policy: str) -> Markup:
     """The policy's mark; its place in the plan chooses shape and colour, so it is the same in every figure."""
-    return Markup('<i class="mark m{}"></i>').format(study.plan.policies.index(policy) % 6)
+    return Markup('<i class="mark m{}"></i>').format(study.plan.policies.index(policy) % MARKS)
 
 
 def _panel(study: Study, axis: Axis, workload: str, policies: tuple[str, ...], notes: Notes) -> Markup:
@@ -114,7 +118,7 @@ def _line(study: Study, axis: Axis, environment: str, line: dict[str, Number], e
             continue
         place = min(max(value.value / end, 0), 1) * 100
         style = Markup('<i class="mark m{}" style="left:{}%"></i>')
-        marks.append(style.format(study.plan.policies.index(policy) % 6, f"{place:.2f}"))
+        marks.append(style.format(study.plan.policies.index(policy) % MARKS, f"{place:.2f}"))
     return Markup(
         '<tr><th scope="row">{}</th><td class="track" aria-hidden="true"><div class="rail">{}</div></td>{}</tr>'
     ).format(escape(environment), Markup("").join(marks), Markup("").join(cells))

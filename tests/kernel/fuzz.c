@@ -18,6 +18,7 @@
  *
  * With --extended, what was not asked for may be mapped as well, if it is private, anonymous, within a hugepage of
  * private memory, and holds nothing that is not the program's own. Without it, it must fault: the stock kernel's rule.
+ * --surplus is the same, and a run in which the heap never had a surplus fails: it would show nothing.
  *
  * With --noise, a second thread reads all the while, anywhere: what faults and calls do to each other is then tried
  * too.
@@ -187,8 +188,12 @@ static int fuzz(void)
 	for (int i = 0; op_name(i); i++)
 		printf("%s %lu%s", op_name(i), shared->count[i], op_name(i + 1) ? ", " : "\n");
 	if (options.extended)
-		printf("holes that an extension had filled: mprotect() %lu, madvise() %lu\n", shared->noticed[0],
-		       shared->noticed[1]);
+		printf("surplus behind the heap: after %lu brk() up and %lu down; taken from by %lu\n",
+		       shared->surplus[0], shared->surplus[1], shared->surplus[2]);
+	if (options.surplus && !(shared->surplus[0] && shared->surplus[1] && shared->surplus[2])) {
+		printf("FAIL: a heap without a surplus shows nothing of one\n");
+		return 1;
+	}
 	printf("PASS: %lu operations\n", done);
 	return 0;
 }
@@ -214,8 +219,8 @@ static int replay(void)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: fuzz [--seed N] [--ops N] [--seconds N] [--episode N] [--length N] [--extended] [--noise]\n"
-		"            [--aslr] [--no-shrink] [--break NAME] [--replay FILE]\nNAME is one of:");
+		"usage: fuzz [--seed N] [--ops N] [--seconds N] [--episode N] [--length N] [--extended] [--surplus]\n"
+		"            [--noise] [--aslr] [--no-shrink] [--break NAME] [--replay FILE]\nNAME is one of:");
 	for (int i = 0; i < BREAKS; i++)
 		fprintf(stderr, " %s", break_names[i]);
 	fprintf(stderr, "\n");
@@ -226,6 +231,8 @@ static bool take_flag(const char *word)
 {
 	if (!strcmp(word, "--extended"))
 		return options.extended = true;
+	if (!strcmp(word, "--surplus"))
+		return options.extended = options.surplus = true;
 	if (!strcmp(word, "--noise"))
 		return options.noise = true;
 	if (!strcmp(word, "--aslr"))

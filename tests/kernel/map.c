@@ -59,11 +59,20 @@ static bool can_grow(struct range r)
 	return all_free((struct range){ r.start, r.end + 1 }) && clear_of_gap((struct range){ r.start, r.end + 1 });
 }
 
+/* mincore() tells whether anything is mapped, and touches nothing. */
+static bool has_surplus(void)
+{
+	unsigned char resident;
+
+	return mapped(heap_end) ? false : !mincore((void *)address_of(heap_end), PAGE, &resident);
+}
+
 static void set_brk(uintptr_t wanted)
 {
 	size_t old_end = page_of(page_end(brk_now)), new_end = page_of(page_end(wanted));
 	struct range less = { new_end, old_end }, more = { old_end, new_end };
 	bool possible = new_end == old_end || (new_end < old_end ? any_mapped(less) : can_grow(more));
+	bool surplus = has_surplus();
 	uintptr_t got;
 
 	if (breaks(BREAK_BRK) && new_end > old_end)
@@ -85,6 +94,10 @@ static void set_brk(uintptr_t wanted)
 		if (options.broken == BREAK_HEAP && reused)
 			store(address_of(reused) + 511 * 8, word_of(stamp, 511));
 		check_reused(reused);
+	}
+	if (possible && new_end != old_end) {
+		shared->surplus[new_end < old_end] += has_surplus();
+		shared->surplus[2] += new_end > old_end && surplus;
 	}
 }
 

@@ -58,7 +58,12 @@ static void each_vma(void (*take)(const struct vma *vma))
 
 static void mark(const struct vma *vma)
 {
-	for (uintptr_t at = vma->start; at < vma->end; at += PAGE)
+	uintptr_t end = vma->end, top = address_of(heap_end);
+
+	/* What the kernel keeps behind the heap is nobody's. */
+	if (options.extended && vma->start < top && top < end)
+		end = top;
+	for (uintptr_t at = vma->start; at < end; at += PAGE)
 		if (page_of(at) < PAGES)
 			page[page_of(at)].flags |= FOREIGN;
 }

@@ -60,7 +60,7 @@ struct shared {
 	uint32_t stamp[OBJECTS][OBJECT_PAGES];
 	uint64_t failed_at;  /* operation of the episode */
 	uint64_t count[32];  /* operations done, by kind */
-	uint64_t noticed[4]; /* calls that succeeded only because an extension was there */
+	uint64_t surplus[3]; /* brk() that left one: larger, smaller; that took from one */
 };
 
 struct range {

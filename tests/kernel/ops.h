@@ -26,6 +26,7 @@ extern const char *const break_names[BREAKS];
 struct options {
 	enum broken broken;
 	bool extended; /* the kernel may extend what it maps */
+	bool surplus;  /* it must have kept some behind the heap, now and then */
 	bool noise;    /* another thread reads meanwhile */
 	bool verbose;  /* print each operation */
 	bool quiet;    /* print no failure */

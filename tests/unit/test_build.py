@@ -96,6 +96,49 @@ def test_what_a_component_needs_is_built_and_bound_under_its_name(rooms):
     assert seen["/main/recipes/guest-image.sh"]["/in/root"].name == "guest-0"
 
 
+def test_prefixes_are_built_in_one_tree_and_once(rooms, own_cache, monkeypatch):
+    whole = series.load(paths.CHECKOUT / "hypervisor/qemu/10.0")
+    monkeypatch.setattr(source, "unpack", lambda _source, work, _log: (work / source.TREE).mkdir())
+    monkeypatch.setattr(series, "apply_series", lambda patches, tree: applied.append((patches.patches, tree)))
+
+    def recipe(given, words):
+        assert words == ["sh", "/main/recipes/qemu.sh"]
+        (given["writable"]["/out"] / "made").touch()
+        objects.add(given["writable"]["/obj"])
+
+    rooms["run"] = recipe
+    applied, objects = [], set()
+    with build.PrefixBuilder() as builder:
+        series.check_prefixes(whole, builder)
+        assert len(objects) == len({tree for _, tree in applied}) == 1
+    assert [patches for patches, _ in applied] == [(name,) for name in whole.patches]
+    kept = sorted((own_cache / "prefixes").rglob("*"))
+    assert len(kept) == len(whole.patches) and all(path.is_dir() for path in kept), kept
+
+    applied, objects = [], set()
+    with build.PrefixBuilder() as builder:
+        series.check_prefixes(whole, builder)
+    assert applied == []
+
+    # One that is not known any more is built again, on top of those before it.
+    kept[0].rmdir()
+    with build.PrefixBuilder() as builder:
+        series.check_prefixes(whole, builder)
+    assert len(applied) == 1 and applied[0][0] == whole.patches[: len(applied[0][0])]
+
+
+def test_a_prefix_that_fails_leaves_no_tree(rooms, own_cache, monkeypatch):
+    def recipe(given, words):
+        raise AbhError("make failed")
+
+    rooms["run"] = recipe
+    monkeypatch.setattr(source, "unpack", lambda _source, work, _log: (work / source.TREE).mkdir())
+    monkeypatch.setattr(series, "apply_series", lambda *_: None)
+    with pytest.raises(AbhError, match="prefix of a series"), build.PrefixBuilder() as builder:
+        series.check_prefixes(series.load(paths.CHECKOUT / "hypervisor/xen/4.20"), builder)
+    assert list((own_cache / "prefixes").iterdir()) == []
+
+
 def test_only_xen_machines_need_xen(monkeypatch):
     monkeypatch.setattr(build, "path_of", lambda name: Path(name))
     assert build.parts_of("linux", "guest") == build.Parts(*map(Path, ("qemu", "plugin", "linux", "guest-initramfs")))

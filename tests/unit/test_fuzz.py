@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -14,6 +15,8 @@ from abh import paths
 FOLDER = paths.CHECKOUT / "tests/kernel"
 PARTS = "fuzz model draw access map advise remap ops maps".split()
 PATIENCE_S = 300
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +63,10 @@ def test_what_a_failure_prints_can_be_replayed(program, tmp_path):
 def test_the_same_seed_does_the_same(program):
     first, second = (fuzz(program, "--seed", "5", "--ops", "3000")[1].splitlines()[-2] for _ in range(2))
     assert first == second
+
+
+def test_a_run_in_which_the_heap_never_had_a_surplus_fails_if_it_should_have(program):
+    if os.path.exists("/sys/kernel/mm/abh"):
+        pytest.skip("this kernel may keep one")
+    status, out = fuzz(program, "--ops", "2000", "--surplus")
+    assert status == 1 and "FAIL: a heap without a surplus" in out, out

@@ -83,7 +83,6 @@ def changed(path: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "vm-configs/policies/thp.toml",
         "vm-configs/kvm-hap.toml",
         "vm-configs/machines/kvm-host.toml",
         "vm-configs/libvirt/kvm.xml",
@@ -106,6 +105,14 @@ def test_what_a_result_depends_on_changes_its_fingerprint(fingerprint, path):
     assert fingerprint() != before
 
 
+def test_settings_change_the_fingerprint_of_their_policy_and_of_those_that_extend_it(fingerprint):
+    runs = [f"sqlite@kvm-hap~{policy}" for policy in ("thp", "abh-malloc", "reg")]
+    before = [fingerprint(run) for run in runs]
+    file = paths.CHECKOUT / "vm-configs/policies/thp.toml"
+    file.write_text(file.read_text().replace('"511"', '"255"', 1))
+    assert [fingerprint(run) == old for run, old in zip(runs, before, strict=True)] == [False, False, True]
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -113,6 +120,7 @@ def test_what_a_result_depends_on_changes_its_fingerprint(fingerprint, path):
         "agent/README.md",
         "workloads/sqlite/__pycache__/x.pyc",
         "kernel-patches/6.12/README.md",
+        "vm-configs/policies/thp.toml",
         "vm-configs/policies/reg.toml",
         "vm-configs/xen-hap.toml",
         "vm-configs/libvirt/xen-hap.xml",

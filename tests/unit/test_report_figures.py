@@ -20,7 +20,7 @@ from abh.report.load import load
 from abh.report.study import Number, Plan, Study, make_study, read_plan
 
 FIGURES = {figure.name: figure for figure in figures.find()}
-OVER_MATRIX = sorted(set(FIGURES) - {"abh_tab01", "allocators"})
+OVER_MATRIX = sorted(set(FIGURES) - {"abh_tab01", "abh_tab02", "allocators"})
 
 
 @pytest.fixture(name="study", scope="module")
@@ -29,7 +29,7 @@ def _study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def test_the_figures_are_found() -> None:
-    assert {"abh_tab01", "alloc_ratio", "faults", "host_coverage", "memory"} <= set(FIGURES)
+    assert {"abh_tab01", "abh_tab02", "alloc_ratio", "faults", "host_coverage", "memory"} <= set(FIGURES)
 
 
 @pytest.mark.parametrize("name", OVER_MATRIX)
@@ -115,6 +115,19 @@ def test_table_1_without_our_numbers_is_na(tmp_path: Path) -> None:
         assert (row["reference"], row["counted"], row["ratio"], row["reason"]) == (None, None, None, "not run")
     html = str(FIGURES["abh_tab01"].render(study))
     assert "no row no.such" in html and html.count("n/a<a") == 9
+
+
+def test_table_2_compares_thp_with_reg_and_the_rest_with_thp(study: Study) -> None:
+    rows = {(row["workload"], row["policy"]): row for row in FIGURES["abh_tab02"].table(study)}
+    assert len(rows) == 8 * 3 and {row["environment"] for row in rows.values()} == {"native"}
+    for workload in study.plan.workloads:
+        reg, paper, thp = (rows[workload, policy] for policy in study.plan.policies)
+        assert (reg["base"], paper["base"], thp["base"]) == ("n/a", "thp", "reg")
+        assert thp["extra"] == pytest.approx(thp["value"] / reg["value"] - 1)
+        assert paper["extra"] == pytest.approx(paper["value"] / thp["value"] - 1) and paper["extra"] < 0
+    html = str(FIGURES["abh_tab02"].render(study))
+    assert html.count('<td class="num">') == 8 * 5 and "over reg" in html and "over thp" in html
+    assert f"{100 * rows['cc1', 'thp-paper']['extra']:.1f}%" in html  # type: ignore[operator]
 
 
 def test_an_incomplete_script_is_an_error(tmp_path: Path) -> None:

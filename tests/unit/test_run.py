@@ -63,6 +63,19 @@ def test_every_outcome_has_its_status_and_its_file(tmp_path, monkeypatch, capsys
     assert (f"{RUN}: {outcome}: why so" in err) == (outcome != "success")
 
 
+def test_what_goes_wrong_before_the_guest_starts_is_a_result_too(tmp_path, monkeypatch, capsys):
+    def fail(one):
+        raise AbhError("the machine does not boot", got="a panic", next_step="read its console")
+
+    monkeypatch.setattr(cell, "run", fail)
+    monkeypatch.setattr(cell, "provenance", lambda one: made("success").provenance)
+    assert run(RUN, "--results", tmp_path) == STATUS["error"]
+    written = result.read(tmp_path / f"{RUN}.json")
+    assert (written.outcome, written.values) == ("error", {})
+    assert "does not boot" in str(written.reason) and "read its console" in str(written.reason)
+    assert "does not boot" in capsys.readouterr().err
+
+
 def test_options_reach_the_cell(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(cell, "run", lambda one: seen.append((str(one.run), one.size, one.icount)) or made("success"))

@@ -447,6 +447,38 @@ def test_a_broken_neighbour_does_not_stop_a_run(tree: Path) -> None:
     assert spec.policy(spec.Run.parse("rows@kvm-hap~reg", tree).policy, tree).name == "reg"
 
 
+# --- a policy that extends another ------------------------------------------------------------------------------
+
+
+def extend(tree: Path, name: str, text: str) -> spec.Policy:
+    (tree / f"vm-configs/policies/{name}.toml").write_text(f'purpose = "As another."\norder = 90\n{text}')
+    return spec.policy(name, tree)
+
+
+def test_a_policy_has_the_settings_it_extends_then_its_own(tree: Path) -> None:
+    base = spec.policy("reg", tree)
+    path, word = next(iter(base.guest.sysfs.items()))
+    more = extend(
+        tree,
+        "more",
+        'extends = "reg"\nrequires = ["/sys/new"]\n'
+        f'[guest]\nsysfs = {{ "/sys/new" = "1", "{path}" = "{word}2" }}\nenv = {{ A = "b" }}\n',
+    )
+    assert list(more.guest.sysfs) == [*base.guest.sysfs, "/sys/new"]
+    assert more.guest.sysfs == {**base.guest.sysfs, path: f"{word}2", "/sys/new": "1"}
+    assert more.guest.env == {**base.guest.env, "A": "b"}
+    assert (more.host, more.order, more.purpose) == (base.host, 90, "As another.")
+    assert more.requires == (*base.requires, "/sys/new")
+    assert spec.policies(tree)["more"] == more
+
+
+def test_a_policy_extends_a_known_one_that_stands_alone(tree: Path) -> None:
+    assert "did you mean `reg`" in str(error_of(lambda: extend(tree, "more", 'extends = "rge"\n')))
+    extend(tree, "more", 'extends = "reg"\n')
+    error = str(error_of(lambda: extend(tree, "most", 'extends = "more"\n')))
+    assert "itself extends" in error and "most.toml" in error and "extend `reg`" in error
+
+
 # --- the policies of the study ----------------------------------------------------------------------------------
 
 

@@ -124,14 +124,21 @@ def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
     assert command("fuzz", "--ops", "7", "--seed", "3", "--set", "threshold_kib=4") == 0
     *knobs, last = machine["job"]
     assert knobs == [f"set {kernel_test.KNOBS}/threshold_kib 4", f"set {kernel_test.KNOBS}/enabled always"]
-    assert last == "run /fuzz --seed 3 --ops 7 --episode 0 --extended"
+    assert last == "run /fuzz --seed 3 --ops 7 --episode 0 --surplus"
     assert machine["linux"].name == "linux"
 
 
 @pytest.mark.parametrize("words", [["--policy", "never"], ["--stock"]])
 def test_fuzz_is_strict_where_nothing_may_be_extended(machine, words):
     assert command("fuzz", *words) == 0
-    assert "--extended" not in machine["job"][-1]
+    assert "--extended" not in machine["job"][-1] and "--surplus" not in machine["job"][-1]
+
+
+def test_fuzz_asks_for_a_surplus_where_there_can_be_one(machine, tmp_path):
+    (tmp_path / "list").write_text("op 1\n")
+    for words in (["--set", "heap_end=0"], ["--replay", str(tmp_path / "list")]):
+        assert command("fuzz", *words) == 0
+        assert "--extended" in machine["job"][-1] and "--surplus" not in machine["job"][-1]
 
 
 def test_a_failed_run_fails_the_command(machine):
