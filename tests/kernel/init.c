@@ -42,7 +42,7 @@ static void mount_all(void)
 		{ "/proc", "proc" },     { "/sys", "sysfs" },
 		{ "/dev", "devtmpfs" },  { "/sys/fs/cgroup", "cgroup2" },
 		{ "/tmp", "tmpfs" },     { "/sys/kernel/debug", "debugfs" },
-		{ "/dev/shm", "tmpfs" },
+		{ "/dev/shm", "tmpfs" }, { "/sys/kernel/tracing", "tracefs" },
 	};
 
 	for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {

@@ -34,7 +34,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KNOB "/sys/kernel/mm/abh/enabled"
+#define KNOBS "/sys/kernel/mm/abh/"
+#define KNOB KNOBS "enabled"
 #define GROUP "/sys/fs/cgroup/semantics"
 #define KIB 1024ul
 #define MIB (1024 * KIB)
@@ -45,6 +46,7 @@
 #define CACTUS (4632 * KIB) /* cactusBSSN's: upstream's alignment made it up to 600 % slower */
 #define ANON (MAP_PRIVATE | MAP_ANONYMOUS)
 #define SKIPPED 4
+#define ADDRESSES 4 /* that "tell" writes */
 
 static const char *state; /* "stock", "off" or "on" */
 
@@ -493,7 +495,33 @@ static void rights(void)
 	}
 }
 
+/* Runs a program that tells its addresses (tell.c). */
+static void start_program(const char *program, uintptr_t *seen)
+{
+	int ends[2];
+
+	if (pipe(ends))
+		fails("pipe: %s", strerror(errno));
+	if (vfork() == 0) {
+		dup2(ends[1], 1);
+		close(ends[0]);
+		close(ends[1]);
+		execl(program, program, NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	if (read(ends[0], seen, ADDRESSES * sizeof(*seen)) != ADDRESSES * sizeof(*seen))
+		fails("%s did not tell its addresses", program);
+	close(ends[0]);
+	wait(NULL);
+}
+
 /* The heap's surplus: what lies between the end that the program knows and the real one. */
+
+static uintptr_t page_after(const void *top)
+{
+	return ((uintptr_t)top + PAGE - 1) & ~(PAGE - 1);
+}
 
 static size_t behind(const void *top)
 {
@@ -501,7 +529,7 @@ static size_t behind(const void *top)
 
 	if (!find_vma((const char *)top - 1, &start, &end))
 		fails("the heap is not there");
-	return end - (((uintptr_t)top + PAGE - 1) & ~(PAGE - 1));
+	return end - page_after(top);
 }
 
 /* A heap whose surplus is nearly a hugepage, if there is one; returns its top, which is the start of a page. */
@@ -526,7 +554,7 @@ static void heap_is_extended(void)
 		top = (char *)grow(33 * PAGE + 100) + 33 * PAGE + 100;
 		if (sbrk(0) != top)
 			fails("sbrk(0) is %p, expected %p", sbrk(0), (void *)top);
-		if (on() ? ((uintptr_t)top + behind(top)) % HUGE && (uintptr_t)top % PAGE == 0 : behind(top) != 0)
+		if (on() ? (page_after(top) + behind(top)) % HUGE : behind(top))
 			fails("%zu bytes behind %p", behind(top), (void *)top);
 	}
 }
@@ -616,6 +644,26 @@ static void grows_down_to_heap(void)
 		*(volatile char *)at = 1;
 }
 
+/* What lies behind the heap stays away from it as far as ever: a page, or the gap of what grows down. */
+static void heap_stops_at_mapping(void)
+{
+	char *top = large_heap(), *at = top + 64 * PAGE;
+
+	for (int i = 0; i < 2; i++) {
+		if (brk(at) ||
+		    mmap(at, PAGE, PROT_READ, ANON | MAP_FIXED_NOREPLACE | (i ? MAP_GROWSDOWN : 0), -1, 0) != at)
+			fails("a mapping right behind the heap: %s", strerror(errno));
+		if (brk(top))
+			fails("brk: %s", strerror(errno));
+		if (!brk(at))
+			fails("the heap grew up to a mapping that grows %s", i ? "down" : "nowhere");
+		if (!!brk(at - PAGE) != i)
+			fails("the heap %s below a mapping that grows %s", i ? "grew" : "did not grow",
+			      i ? "down" : "nowhere");
+		munmap(at, PAGE);
+	}
+}
+
 static void heap_of_two_kinds(void)
 {
 	char *top = large_heap();
@@ -677,6 +725,21 @@ static void heap_taken_again_is_fresh(void)
 		fails("%ld KiB are still locked", read_number("/proc/self/status", "VmLck"));
 }
 
+static void heap_with_a_policy(void)
+{
+	unsigned long nodes = 1;
+	char *top = large_heap();
+	int mode = -1;
+
+	if (syscall(SYS_mbind, top - MIB, MIB, 2 /* MPOL_BIND */, &nodes, 8 * sizeof(nodes), 0))
+		skips("no memory policies");
+	if (brk(top - MIB) || brk(top))
+		fails("brk: %s", strerror(errno));
+	if (syscall(SYS_get_mempolicy, &mode, NULL, 0, top - MIB / 2, 2 /* MPOL_F_ADDR */) || mode)
+		fails("heap taken again has policy %d", mode);
+	expect(top - MIB, MIB, 0, "heap");
+}
+
 static void heap_with_a_handler(void)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -713,6 +776,12 @@ static void heap_with_segment(void)
 	if (brk(at) || brk(top + MIB))
 		fails("brk: %s", strerror(errno));
 	expect(at, 2 * MIB, 0, "heap");
+	/* And one where nothing is but the surplus. */
+	top = large_heap();
+	id = shmget(IPC_PRIVATE, 4 * PAGE, IPC_CREAT | 0600);
+	if (shmat(id, top + PAGE, 0) != top + PAGE)
+		fails("shmat() behind the heap: %s", strerror(errno));
+	shmctl(id, IPC_RMID, NULL);
 }
 
 static void heap_moves(void)
@@ -729,6 +798,188 @@ static void heap_moves(void)
 	fill(top + 32 * MIB, MIB, 1);
 }
 
+static void start_of_heap(void)
+{
+	uintptr_t seen[ADDRESSES], first = 0, different = 0;
+
+	if (access("/pie", X_OK) || !on())
+		skips("ABH is off, or nothing tells where a heap starts");
+	write_file(KNOBS "heap_offset", "0");
+	for (int i = 0; i < 20; i++) {
+		start_program(i % 2 ? "/pie" : "/fixed", seen);
+		if (seen[0] % HUGE) {
+			write_file(KNOBS "heap_offset", "1");
+			fails("a heap starts at %#lx", seen[0]);
+		}
+		first = i ? first : seen[0];
+		different += seen[0] != first;
+	}
+	write_file(KNOBS "heap_offset", "1");
+	if (different < 15)
+		fails("%lu of 20 heaps start elsewhere than the first", different);
+}
+
+/* What ABH tells of itself */
+
+static long counter(const char *name)
+{
+	return read_number("/proc/vmstat", name);
+}
+
+/* Something counts, with ABH on, and does not, with it off. */
+#define COUNTS(name, call)                                                                                             \
+	do {                                                                                                           \
+		long before = counter(name);                                                                           \
+		call;                                                                                                  \
+		if (on() ? counter(name) <= before : counter(name) != before)                                          \
+			fails(name " was %ld, and is %ld after %s", before, counter(name), #call);                     \
+	} while (0)
+
+static void counters(void)
+{
+	char *top, *at;
+
+	if (counter("abh_heap_extended") < 0)
+		skips("the kernel has no such counters");
+	COUNTS("abh_heap_small", grow(16 * PAGE));
+	COUNTS("abh_heap_extended", top = large_heap());
+	if (read_number("/proc/self/status", "AbhSurplus") != (on() ? (long)(behind(top) / KIB) : -1))
+		fails("AbhSurplus is %ld", read_number("/proc/self/status", "AbhSurplus"));
+	COUNTS("abh_heap_kept", brk(top - MIB));
+	COUNTS("abh_heap_kept_pages", brk(top - 3 * MIB / 2));
+	COUNTS("abh_heap_cleared_pages", brk(top - MIB));
+	top = large_heap();
+	at = top + 64 * PAGE;
+	COUNTS("abh_heap_dropped", mmap(at, PAGE, PROT_READ, ANON | MAP_FIXED_NOREPLACE, -1, 0));
+	COUNTS("abh_heap_no_room", brk(top + PAGE));
+	munmap(at, PAGE);
+	top = large_heap();
+	madvise(top - MIB, MIB, MADV_NOHUGEPAGE);
+	COUNTS("abh_heap_not_plain", brk(top - MIB / 2));
+}
+
+/* Of limits and locks there is no way back; so these are in a program of their own. */
+static void counters_of_limits(void)
+{
+	if (counter("abh_heap_extended") < 0)
+		skips("the kernel has no such counters");
+	large_heap();
+	if (write_file("/proc/sys/vm/overcommit_memory", "2"))
+		skips("/proc/sys/vm/overcommit_memory cannot be written");
+	COUNTS("abh_heap_overcommit", grow(3 * MIB));
+	write_file("/proc/sys/vm/overcommit_memory", "0");
+	large_heap();
+	limit(RLIMIT_DATA, read_number("/proc/self/status", "VmData") * (long)KIB + (long)(2 * MIB + 16 * PAGE));
+	COUNTS("abh_heap_no_memory", grow(2 * MIB));
+	mlockall(MCL_FUTURE);
+	COUNTS("abh_heap_locked", grow(PAGE));
+}
+
+#define TRACE "/sys/kernel/tracing/"
+
+static void tracepoint(void)
+{
+	char line[512], expected[64];
+	bool found = false;
+	char *top;
+	FILE *file;
+
+	if (write_file(TRACE "events/abh/abh_heap/enable", "1"))
+		skips("the kernel has no such tracepoint");
+	top = large_heap();
+	write_file(TRACE "events/abh/abh_heap/enable", "0");
+	snprintf(expected, sizeof(expected), "brk=%#lx end=%#lx abh_heap_extended", (uintptr_t)top,
+		 (uintptr_t)top + behind(top));
+	file = fopen(TRACE "trace", "re");
+	while (file && fgets(line, sizeof(line), file))
+		found |= !!strstr(line, expected);
+	if (found != on())
+		fails("%s: %s", expected, found ? "traced" : "not traced");
+}
+
+static void arithmetic(void)
+{
+	char line[256];
+	long passed = 0;
+	FILE *file = fopen("/sys/kernel/debug/kunit/abh/results", "re");
+
+	if (!file)
+		skips("the kernel has no KUnit test of ABH");
+	while (fgets(line, sizeof(line), file)) {
+		if (strstr(line, "not ok"))
+			fails("%s", line);
+		passed += !!strstr(line, "ok ");
+	}
+	fclose(file);
+	value("kunit.lines", passed);
+	if (passed < 10)
+		fails("%ld tests of KUnit passed", passed);
+}
+
+/* Who gets it */
+
+#ifndef PR_SET_ABH
+#define PR_SET_ABH 0x41424800
+#define PR_GET_ABH 0x41424801
+#endif
+enum { BY_DEFAULT, WANTED, UNWANTED, CHOICES };
+
+/* Whether a program has ABH that is run by the child of a process which chose. */
+static bool chosen(int choice)
+{
+	int status;
+	pid_t child = fork(), grandchild;
+
+	if (child == 0) {
+		if (prctl(PR_SET_ABH, choice, 0, 0, 0))
+			_exit(3);
+		grandchild = fork();
+		if (grandchild == 0) {
+			execl("/proc/self/exe", "semantics", "member", NULL);
+			_exit(3);
+		}
+		waitpid(grandchild, &status, 0);
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+	}
+	waitpid(child, &status, 0);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) > 1)
+		fails("prctl(PR_SET_ABH, %d): status %#x", choice, (unsigned)status);
+	return !WEXITSTATUS(status);
+}
+
+static int member(void)
+{
+	return read_number("/proc/self/status", "AbhSurplus") < 0;
+}
+
+static void choice(void)
+{
+	static const char *const policies[] = { "never", "opt-in", "always" };
+	static const bool expected[][CHOICES] = { { false, false, false },
+						  { false, true, false },
+						  { true, true, false } };
+	bool right = true;
+
+	if (prctl(PR_GET_ABH, 0, 0, 0, 0) < 0)
+		skips("the kernel lets no program choose");
+	for (int i = 0; i < 3; i++) {
+		if (write_file(KNOB, "%s", policies[i]))
+			fails("%s: %s is refused", KNOB, policies[i]);
+		for (int j = 0; j < CHOICES; j++)
+			if (chosen(j) != expected[i][j]) {
+				printf("# %s, and choice %d: %d\n", policies[i], j, !expected[i][j]);
+				right = false;
+			}
+	}
+	write_file(KNOB, on() ? "always" : "never");
+	if (!right)
+		fails("a program has ABH that should not, or the other way round");
+	if (!prctl(PR_SET_ABH, CHOICES, 0, 0, 0) || !prctl(PR_SET_ABH, 0, 1, 0, 0) || !prctl(PR_GET_ABH, 1, 0, 0, 0))
+		fails("prctl() takes what means nothing");
+	if (prctl(PR_SET_ABH, UNWANTED, 0, 0, 0) || prctl(PR_GET_ABH, 0, 0, 0, 0) != UNWANTED)
+		fails("PR_GET_ABH does not tell what was chosen");
+}
+
 /* Address space layout */
 
 static void cactus(void)
@@ -743,7 +994,6 @@ static void cactus(void)
 }
 
 #define EXECS 1000
-#define ADDRESSES 4 /* that "tell" writes */
 
 /*
  * How random addresses are, in hundredths of a bit: the sum of the binary entropies of the address's bits. It is no
@@ -766,24 +1016,8 @@ static long measure_bits(const uintptr_t (*seen)[ADDRESSES], int which)
 
 static void start_often(const char *program, uintptr_t (*seen)[ADDRESSES])
 {
-	int ends[2];
-
-	for (int i = 0; i < EXECS; i++) {
-		if (pipe(ends))
-			fails("pipe: %s", strerror(errno));
-		if (vfork() == 0) {
-			dup2(ends[1], 1);
-			close(ends[0]);
-			close(ends[1]);
-			execl(program, program, NULL);
-			_exit(127);
-		}
-		close(ends[1]);
-		if (read(ends[0], seen[i], sizeof(seen[i])) != sizeof(seen[i]))
-			fails("%s did not tell its addresses", program);
-		close(ends[0]);
-		wait(NULL);
-	}
+	for (int i = 0; i < EXECS; i++)
+		start_program(program, seen[i]);
 }
 
 /* With ABH on, no fewer bits than with it off, less what chance does to the estimate. */
@@ -939,12 +1173,20 @@ static const struct {
 	{ "a heap that shrinks and grows splits no hugepage", heap_is_not_split },
 	{ "what lies behind the heap is not there", heap_surplus_is_nobodys },
 	{ "MAP_GROWSDOWN grows down to the heap", grows_down_to_heap },
+	{ "a heap stops where it did at what is behind it", heap_stops_at_mapping },
 	{ "MADV_DONTFORK of a part of the heap", heap_of_two_kinds },
 	{ "a file over the heap, and a hole in it", heap_with_a_file },
 	{ "heap taken again is as fresh heap", heap_taken_again_is_fresh },
+	{ "a NUMA policy of the heap", heap_with_a_policy },
 	{ "userfaultfd and the heap", heap_with_a_handler },
 	{ "System V shared memory over the heap", heap_with_segment },
 	{ "PR_SET_MM moves the heap", heap_moves },
+	{ "a heap starts with a hugepage, anywhere", start_of_heap },
+	{ "counters, and /proc/PID/status", counters },
+	{ "counters of limits and locks", counters_of_limits },
+	{ "tracepoint", tracepoint },
+	{ "KUnit", arithmetic },
+	{ "programs choose by prctl", choice },
 	{ "munmap leaves nothing", nothing_left },
 	{ "mprotect changes what was named", rights },
 	{ "cactusBSSN's mappings", cactus },
@@ -1040,6 +1282,8 @@ int main(int argc, char **argv)
 	}
 	if (only && !strcmp(only, "layout"))
 		return layout();
+	if (only && !strcmp(only, "member"))
+		return member();
 	state = "stock";
 	if (access(KNOB, W_OK)) {
 		printf("# no %s that can be written: each case runs once, as stock\n", KNOB);

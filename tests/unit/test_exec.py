@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""`abh exec`: it becomes the program, or says why it cannot."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from abh import cli, paths
+from abh.commands import exec as command
+from abh.errors import AbhError
+
+HAS_ABH = command.ENABLED.exists()
+
+
+@pytest.fixture
+def kernel(monkeypatch, tmp_path):
+    """A kernel that has ABH, as far as the command sees; returns what was chosen and what was run."""
+    seen = []
+    (tmp_path / "enabled").write_text("always [opt-in] never\n")
+    monkeypatch.setattr(command, "ENABLED", tmp_path / "enabled")
+    monkeypatch.setattr(command, "choose", seen.append)
+    monkeypatch.setattr(os, "execvpe", lambda *words: seen.append(words))
+    monkeypatch.setattr(command.signal, "signal", lambda *words: None)
+    return seen
+
+
+@pytest.mark.parametrize(("words", "choice"), [([], command.PR_ABH_ON), (["--off"], command.PR_ABH_OFF)])
+def test_the_program_gets_its_words_and_nothing_of_ours(kernel, monkeypatch, words, choice):
+    monkeypatch.setenv("PYTHONPATH", "ours")
+    args = cli.parse(["exec", *words, "ls", "-l", "--off", "--", "x"])
+    command.run(args)
+    chosen, (program, argv, environment) = kernel
+    assert (chosen, program, argv) == (choice, "ls", ["ls", "-l", "--off", "--", "x"])
+    assert "PYTHONPATH" not in environment and environment["PATH"] == os.environ["PATH"]
+
+
+def test_a_system_that_says_never_is_told_of(kernel):
+    command.ENABLED.write_text("always opt-in [never]\n")
+    with pytest.raises(AbhError, match="off on this system"):
+        command.run(cli.parse(["exec", "ls"]))
+
+
+def test_a_program_that_is_not_there(kernel, monkeypatch):
+    def fail(*words):
+        raise FileNotFoundError(2, os.strerror(2))
+
+    monkeypatch.setattr(os, "execvpe", fail)
+    with pytest.raises(AbhError, match="cannot run nothing-of-that-name"):
+        command.run(cli.parse(["exec", "nothing-of-that-name"]))
+
+
+@pytest.mark.skipif(HAS_ABH, reason="this kernel has ABH")
+def test_a_kernel_without_it():
+    done = subprocess.run(
+        [sys.executable, "-m", "abh", "exec", "true"], cwd=paths.CHECKOUT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "has no alignment-based hugepages" in done.stderr
