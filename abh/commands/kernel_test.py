@@ -88,14 +88,19 @@ def _semantics(args: argparse.Namespace) -> bool:
     from abh.bench import testbed
 
     # The layout first: nothing has set ABH on yet.
-    job = ["run /semantics layout", "run /semantics", "run /slack"]
+    layout = ["run /semantics layout"]
     limit_s = 60 * (args.minutes or (30 if args.debug_kernel else 10))
+    job = [*layout, "run /semantics", "run /slack"]
     said = testbed.run(_kernel(args), job, limit_s=limit_s, tell=_tell)
     held = _verdict(said)
     if not _has_abh(args):
         return held
+    for policy in ("opt-in", "always"):
+        job = [f"run /semantics booted {policy}"]
+        said_then = testbed.run(_kernel(args), job, limit_s=limit_s, cmdline=f"abh={policy}", tell=_tell)
+        held = _verdict(said_then) and held
     stock = testbed.run(
-        testbed.kernel("linux-debug" if args.debug_kernel else "linux", stock=True), job[:1], limit_s=limit_s
+        testbed.kernel("linux-debug" if args.debug_kernel else "linux", stock=True), layout, limit_s=limit_s
     )
     return _same_layout(*(testbed.outputs(each.lines)[0][1] for each in (stock, said))) and held
 

@@ -7,8 +7,8 @@
  *
  * A case returns (it holds), fails, or skips with a reason. Output is TAP; lines "# value" are what was measured.
  *
- * "semantics layout" prints what a program sees of its memory, for comparing two kernels; it takes no part in the
- * cases.
+ * "semantics layout" prints what a program sees of its memory, for comparing two kernels, and "semantics booted POLICY"
+ * tells whether the switch stands there; they take no part in the cases.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -452,6 +452,21 @@ static void heap_reads_zero(void)
 	expect(base + size - back, back, 0, "heap taken again");
 }
 
+static void small_pages_read_zero(void)
+{
+	size_t size = 5 * MIB, back = 2 * MIB + 5 * PAGE;
+	char *base;
+
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
+		skips("no transparent hugepages to do without");
+	base = grow(size);
+	fill(base, size, 7);
+	if (brk(base + size - back) || brk(base + size))
+		fails("brk: %s", strerror(errno));
+	expect(base, size - back, 7, "kept heap");
+	expect(base + size - back, back, 0, "heap taken again");
+}
+
 static void nothing_left(void)
 {
 	static const size_t tails[] = { 0, PAGE, MIB - PAGE, MIB, MIB + PAGE, HUGE - PAGE };
@@ -557,6 +572,24 @@ static void heap_is_extended(void)
 		if (on() ? (page_after(top) + behind(top)) % HUGE : behind(top))
 			fails("%zu bytes behind %p", behind(top), (void *)top);
 	}
+	/* When it shrinks, it keeps less than a hugepage. */
+	if (brk(top -= 5 * MIB + PAGE))
+		fails("brk: %s", strerror(errno));
+	if (on() ? (page_after(top) + behind(top)) % HUGE || behind(top) >= HUGE : behind(top))
+		fails("%zu bytes behind %p, after it shrank", behind(top), (void *)top);
+}
+
+static void lock_heap_later(void)
+{
+	char *top = large_heap();
+	long size = read_number("/proc/self/status", "VmSize") - (long)(behind(top) / KIB), locked;
+
+	if (mlockall(MCL_CURRENT))
+		skips("mlockall is refused");
+	locked = read_number("/proc/self/status", "VmLck");
+	value("mlockall.heap_later_kib", locked);
+	if (behind(top) || locked > size)
+		fails("mlockall locked %ld KiB, and %zu bytes are behind the heap", locked, behind(top));
 }
 
 static void heap_gets_hugepages(void)
@@ -861,6 +894,8 @@ static void counters(void)
 /* Of limits and locks there is no way back; so these are in a program of their own. */
 static void counters_of_limits(void)
 {
+	char *top;
+
 	if (counter("abh_heap_extended") < 0)
 		skips("the kernel has no such counters");
 	large_heap();
@@ -868,9 +903,11 @@ static void counters_of_limits(void)
 		skips("/proc/sys/vm/overcommit_memory cannot be written");
 	COUNTS("abh_heap_overcommit", grow(3 * MIB));
 	write_file("/proc/sys/vm/overcommit_memory", "0");
-	large_heap();
-	limit(RLIMIT_DATA, read_number("/proc/self/status", "VmData") * (long)KIB + (long)(2 * MIB + 16 * PAGE));
-	COUNTS("abh_heap_no_memory", grow(2 * MIB));
+	/* Enough for what is asked, and not for a hugepage's rest. */
+	top = large_heap();
+	limit(RLIMIT_DATA,
+	      read_number("/proc/self/status", "VmData") * (long)KIB - (long)behind(top) + (long)(HUGE + 16 * PAGE));
+	COUNTS("abh_heap_no_memory", grow(HUGE));
 	mlockall(MCL_FUTURE);
 	COUNTS("abh_heap_locked", grow(PAGE));
 }
@@ -950,6 +987,22 @@ static bool chosen(int choice)
 static int member(void)
 {
 	return read_number("/proc/self/status", "AbhSurplus") < 0;
+}
+
+/* Whether the kernel began with this policy. */
+static int booted(const char *policy)
+{
+	char expected[32];
+	char line[64] = "";
+	FILE *file = fopen(KNOB, "re");
+
+	snprintf(expected, sizeof(expected), "[%s]", policy);
+	if (file && fgets(line, sizeof(line), file) && strstr(line, expected)) {
+		printf("booted with abh=%s\n", policy);
+		return 0;
+	}
+	printf("booted with %s, expected %s\n", line, expected);
+	return 1;
 }
 
 static void choice(void)
@@ -1165,9 +1218,11 @@ static const struct {
 	{ "MAP_POPULATE takes what was asked for", populate },
 	{ "mlockall(MCL_FUTURE) locks what was asked for", lock_all },
 	{ "mlockall(MCL_CURRENT) takes no extension", lock_later },
+	{ "mlockall(MCL_CURRENT) takes nothing behind the heap", lock_heap_later },
 	{ "exclusions have the size asked for", exclusions },
 	{ "a small heap is not extended", small_heap },
 	{ "heap taken again reads zero", heap_reads_zero },
+	{ "heap of small pages taken again reads zero", small_pages_read_zero },
 	{ "a large heap ends with a hugepage", heap_is_extended },
 	{ "a large heap gets hugepages", heap_gets_hugepages },
 	{ "a heap that shrinks and grows splits no hugepage", heap_is_not_split },
@@ -1284,6 +1339,8 @@ int main(int argc, char **argv)
 		return layout();
 	if (only && !strcmp(only, "member"))
 		return member();
+	if (only && !strcmp(only, "booted"))
+		return booted(argv[2]);
 	state = "stock";
 	if (access(KNOB, W_OK)) {
 		printf("# no %s that can be written: each case runs once, as stock\n", KNOB);
