@@ -755,6 +755,16 @@ static void arena_after_fork(void)
 		fails("child: status %#x", (unsigned)status);
 }
 
+/* What is served from slack counts, though it was mapped before. */
+static void limit_and_arenas(void)
+{
+	limit(RLIMIT_AS, of_process("VmSize") * (long)KIB + 7 * (long)ARENA);
+	for (int i = 0; i < 7; i++)
+		fill(map(ARENA), ARENA, 1);
+	if (mmap(NULL, ARENA, RW, PLAIN, -1, 0) != MAP_FAILED)
+		fails("more was granted than the limit is");
+}
+
 /* What was done to an arena is not done to the next. */
 static void arena_is_fresh(void)
 {
@@ -958,6 +968,7 @@ static const struct {
 	{ "an arena reads zero without a hugepage", arena_without_hugepage, false },
 	{ "an arena reads zero after fork", arena_after_fork, false },
 	{ "an arena is fresh", arena_is_fresh, false },
+	{ "RLIMIT_AS and arenas", limit_and_arenas, false },
 };
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))
