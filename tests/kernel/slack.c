@@ -932,6 +932,55 @@ static void margins(void)
 	}
 }
 
+/* What the kernel tells, and its own test */
+
+static bool trace_has(const char *words)
+{
+	char line[512];
+	bool found = false;
+	FILE *file = fopen("/sys/kernel/tracing/trace", "re");
+
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = strstr(line, words);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static void tracepoint(void)
+{
+	char wanted[96];
+	char *at;
+
+	if (write_file("/sys/kernel/tracing/events/abh/abh_mmap/enable", "1"))
+		skips("the kernel has no such tracepoint");
+	at = map(ODD);
+	mmap(NULL, ODD, RW, PLAIN | MAP_STACK, -1, 0);
+	write_file("/sys/kernel/tracing/events/abh/abh_mmap/enable", "0");
+	snprintf(wanted, sizeof(wanted), "abh_mmap: addr=%p len=%#lx abh_mmap_extended", (void *)at, ODD);
+	if (trace_has(wanted) != on() || trace_has("abh_mmap_excluded") != on())
+		fails("the trace tells otherwise than \"%s\"", wanted);
+}
+
+static void arithmetic(void)
+{
+	char line[256];
+	long passed = 0;
+	FILE *file = fopen("/sys/kernel/debug/kunit/abh_mmap/results", "re");
+
+	if (!file)
+		skips("the kernel has no KUnit test of mappings");
+	while (fgets(line, sizeof(line), file)) {
+		if (strstr(line, "not ok"))
+			fails("%s", line);
+		passed += !!strstr(line, "ok ");
+	}
+	fclose(file);
+	value("kunit.lines", passed);
+	if (passed < 12)
+		fails("%ld tests of KUnit passed", passed);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -969,6 +1018,8 @@ static const struct {
 	{ "an arena reads zero after fork", arena_after_fork, false },
 	{ "an arena is fresh", arena_is_fresh, false },
 	{ "RLIMIT_AS and arenas", limit_and_arenas, false },
+	{ "tracepoint", tracepoint, false },
+	{ "KUnit", arithmetic, false },
 };
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))
