@@ -1081,6 +1081,8 @@ int main(int argc, char **argv)
 	shared = memfd_create("shared", 0);
 	if (shared < 0 || ftruncate(shared, sizeof(*stock)) || dup2(shared, 0) < 0)
 		fails("memfd: %s", strerror(errno));
+	/* It would make hugepages as well, at any time: faults are compared. */
+	write_file("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "100000000");
 	if (!has_knob("enabled")) {
 		printf("# no " KNOBS ": each case runs once, as stock\n");
 		failed = run_cases("stock", only);
