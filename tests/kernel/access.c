@@ -213,9 +213,9 @@ void check_pages(uint64_t every)
 	for (size_t n = 0; left; n++) {
 		if (!mapped(n)) {
 			/* To where the next one can be. */
-			n = next_mapped(n) < PAGES ? next_mapped(n) - 1 :
-			    n < HEAP_PAGES         ? HEAP_PAGES - 1 :
-						     MMAP_END - 1;
+			n = next_mapped(n) < PAGES ? next_mapped(n) - 1
+			    : n < HEAP_PAGES       ? HEAP_PAGES - 1
+						   : MMAP_END - 1;
 			continue;
 		}
 		left--;

@@ -18,8 +18,8 @@
  *
  * With --extended, what was not asked for may be mapped as well, if it is private, anonymous, within a hugepage of
  * private memory, and holds nothing that is not the program's own. Without it, it must fault: the stock kernel's rule.
- * --surplus is the same, and a run in which the heap never had a surplus fails: it would show nothing. So is --slack, for
- * mappings.
+ * --surplus is the same, and a run in which the heap never had a surplus fails: it would show nothing. So is --slack,
+ * for mappings.
  *
  * With --noise, a second thread reads all the while, anywhere: what faults and calls do to each other is then tried
  * too.
@@ -227,7 +227,8 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: fuzz [--seed N] [--ops N] [--seconds N] [--episode N] [--length N] [--extended] [--surplus]\n"
-		"            [--slack] [--noise] [--aslr] [--no-shrink] [--break NAME] [--replay FILE]\nNAME is one of:");
+		"            [--slack] [--noise] [--aslr] [--no-shrink] [--break NAME] [--replay FILE]\nNAME is one "
+		"of:");
 	for (int i = 0; i < BREAKS; i++)
 		fprintf(stderr, " %s", break_names[i]);
 	fprintf(stderr, "\n");

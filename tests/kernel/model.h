@@ -74,7 +74,7 @@ extern struct page page[PAGES];
 extern uint32_t object_pages[OBJECTS], object_refs[OBJECTS];
 extern struct shared *shared;
 extern size_t mapped_pages;
-extern size_t heap_end;                /* page number of the heap's end as the program knows it */
+extern size_t heap_end; /* page number of the heap's end as the program knows it */
 
 /* Of the windows: where the heap begins, and addresses near the top of what mmap() gives, plain or extended. */
 void model_init(uintptr_t heap, uintptr_t mmap_top, uintptr_t extended_top);

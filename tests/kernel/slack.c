@@ -32,9 +32,9 @@
 #define MIB (1024 * KIB)
 #define PAGE 4096ul
 #define HUGE (2 * MIB)
-#define ODD (1280 * KIB)      /* its tail is above the threshold: it is extended to 2 MiB */
-#define CACTUS (4632 * KIB)   /* cactusBSSN's: its tail is below; upstream's alignment made it up to 600 % slower */
-#define ARENA MIB             /* CPython's */
+#define ODD (1280 * KIB)    /* its tail is above the threshold: it is extended to 2 MiB */
+#define CACTUS (4632 * KIB) /* cactusBSSN's: its tail is below; upstream's alignment made it up to 600 % slower */
+#define ARENA MIB           /* CPython's */
 #define PLAIN (MAP_PRIVATE | MAP_ANONYMOUS)
 #define RW (PROT_READ | PROT_WRITE)
 #define SKIPPED 4
@@ -241,8 +241,8 @@ static void extends(void)
 
 		/* Alone in the address space, but for what lies far above. */
 		if (end_of(at) - (uintptr_t)at != want)
-			fails("%zu KiB: %zu KiB are mapped, expected %zu", bytes / KIB, (end_of(at) - (uintptr_t)at) / KIB,
-			      want / KIB);
+			fails("%zu KiB: %zu KiB are mapped, expected %zu", bytes / KIB,
+			      (end_of(at) - (uintptr_t)at) / KIB, want / KIB);
 		if (want != bytes && (uintptr_t)at % HUGE)
 			fails("%zu KiB start at %p, not with a hugepage", bytes / KIB, (void *)at);
 		if (slack_kib() != (long)((want - bytes) / KIB))
@@ -680,7 +680,8 @@ static bool has_pieces(void)
 	return on() && has_knob("mmap_pieces");
 }
 
-/* Two arenas, the second in the slack of the first, into which the program has written, as one that writes too far does. */
+/* Two arenas, the second in the slack of the first, into which the program has written, as one that writes too far
+ * does. */
 static char *two_arenas(char **second)
 {
 	char *first;
@@ -930,7 +931,8 @@ static void margins(void)
 		expect(at, i % 5 == 2 ? MIB : ODD, 1, "owner");
 		munmap(at, ODD);
 		if (of_process("VmSize") != size || slack_kib())
-			fails("%d: %ld KiB are left, and %ld of slack", i % 5, of_process("VmSize") - size, slack_kib());
+			fails("%d: %ld KiB are left, and %ld of slack", i % 5, of_process("VmSize") - size,
+			      slack_kib());
 	}
 }
 
