@@ -2,8 +2,8 @@
 """Test the patched kernel itself, in an emulated machine.
 
   fuzz        random memory calls against a model of their semantics (tests/kernel/fuzz.c)
-  semantics   one case for each thing that must hold (tests/kernel/semantics.c), and a comparison with the unpatched
-              kernel: with ABH off, a program must see the same
+  semantics   one case for each thing that must hold (tests/kernel/semantics.c, slack.c), and a comparison with the
+              unpatched kernel: with ABH off, a program must see the same
   selftests   the kernel's own tools/testing/selftests/mm, with ABH off and on
 
 A kernel without ABH is tested as stock; --stock takes the series without ABH's patches.
@@ -73,8 +73,9 @@ def _fuzz(args: argparse.Namespace) -> bool:
         words += ["--replay", "/replay"]
     knobs = _knobs(args)
     if knobs and args.policy != "never":
-        # A replayed list may be too short for a surplus; a run without one would show nothing of ABH.
+        # A replayed list may be too short for a surplus or slack; a run without one would show nothing of ABH.
         words += ["--extended" if args.replay or "heap_end=0" in args.set else "--surplus"]
+        words += [] if args.replay or "mmap_extend=0" in args.set else ["--slack"]
     # Slowest seen: 300 operations a second in the debug kernel. Shrinking a failure takes some minutes more.
     limit_s = 60 * args.minutes if args.minutes else 900 + args.ops / 100
     job = [*knobs, f"run {' '.join(words)}"]
@@ -89,7 +90,8 @@ def _semantics(args: argparse.Namespace) -> bool:
     # The layout first: nothing has set ABH on yet.
     layout = ["run /semantics layout"]
     limit_s = 60 * (args.minutes or (30 if args.debug_kernel else 10))
-    said = testbed.run(_kernel(args), [*layout, "run /semantics"], limit_s=limit_s, tell=_tell)
+    job = [*layout, "run /semantics", "run /slack"]
+    said = testbed.run(_kernel(args), job, limit_s=limit_s, tell=_tell)
     held = _verdict(said)
     if not _has_abh(args):
         return held

@@ -210,9 +210,14 @@ void check_pages(uint64_t every)
 {
 	size_t left = mapped_pages;
 
-	for (size_t n = next_mapped(0) < PAGES ? next_mapped(0) : next_mapped(HEAP_PAGES); left; n++) {
-		if (!mapped(n))
+	for (size_t n = 0; left; n++) {
+		if (!mapped(n)) {
+			/* To where the next one can be. */
+			n = next_mapped(n) < PAGES ? next_mapped(n) - 1
+			    : n < HEAP_PAGES       ? HEAP_PAGES - 1
+						   : MMAP_END - 1;
 			continue;
+		}
 		left--;
 		if (!expected(&page[n], false) && one_in(contents_of(&page[n]) ? every : 16 * every))
 			check_page(n);

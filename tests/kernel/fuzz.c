@@ -18,7 +18,8 @@
  *
  * With --extended, what was not asked for may be mapped as well, if it is private, anonymous, within a hugepage of
  * private memory, and holds nothing that is not the program's own. Without it, it must fault: the stock kernel's rule.
- * --surplus is the same, and a run in which the heap never had a surplus fails: it would show nothing.
+ * --surplus is the same, and a run in which the heap never had a surplus fails: it would show nothing. So is --slack,
+ * for mappings.
  *
  * With --noise, a second thread reads all the while, anywhere: what faults and calls do to each other is then tried
  * too.
@@ -190,6 +191,12 @@ static int fuzz(void)
 	if (options.extended)
 		printf("surplus behind the heap: after %lu brk() up and %lu down; taken from by %lu\n",
 		       shared->surplus[0], shared->surplus[1], shared->surplus[2]);
+	if (options.extended)
+		printf("slack around mappings: behind %lu, before %lu\n", shared->slack[0], shared->slack[1]);
+	if (options.slack && !shared->slack[0]) {
+		printf("FAIL: mappings without slack show nothing of it\n");
+		return 1;
+	}
 	if (options.surplus && !(shared->surplus[0] && shared->surplus[1] && shared->surplus[2])) {
 		printf("FAIL: a heap without a surplus shows nothing of one\n");
 		return 1;
@@ -220,7 +227,8 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: fuzz [--seed N] [--ops N] [--seconds N] [--episode N] [--length N] [--extended] [--surplus]\n"
-		"            [--noise] [--aslr] [--no-shrink] [--break NAME] [--replay FILE]\nNAME is one of:");
+		"            [--slack] [--noise] [--aslr] [--no-shrink] [--break NAME] [--replay FILE]\nNAME is one "
+		"of:");
 	for (int i = 0; i < BREAKS; i++)
 		fprintf(stderr, " %s", break_names[i]);
 	fprintf(stderr, "\n");
@@ -233,6 +241,8 @@ static bool take_flag(const char *word)
 		return options.extended = true;
 	if (!strcmp(word, "--surplus"))
 		return options.extended = options.surplus = true;
+	if (!strcmp(word, "--slack"))
+		return options.extended = options.slack = true;
 	if (!strcmp(word, "--noise"))
 		return options.noise = true;
 	if (!strcmp(word, "--aslr"))
@@ -273,13 +283,15 @@ static bool take_value(const char *word, const char *value)
 static void prepare(void)
 {
 	static char buffer[1 << 14];
-	uintptr_t top;
+	uintptr_t top, extended;
 
 	setvbuf(stdout, buffer, _IOLBF, sizeof(buffer));
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	top = (uintptr_t)mmap(NULL, PAGE, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	munmap((void *)top, PAGE);
-	model_init(ops_prepare(), top);
+	extended = (uintptr_t)mmap(NULL, 1280 << 10, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	munmap((void *)extended, 1280 << 10);
+	model_init(ops_prepare(), top, extended);
 	mark_foreign();
 }
 

@@ -60,11 +60,16 @@ static bool can_grow(struct range r)
 }
 
 /* mincore() tells whether anything is mapped, and touches nothing. */
-static bool has_surplus(void)
+static bool is_extension(size_t n)
 {
 	unsigned char resident;
 
-	return mapped(heap_end) ? false : !mincore((void *)address_of(heap_end), PAGE, &resident);
+	return !(page[n].flags & (MAPPED | FOREIGN)) && !mincore((void *)address_of(n), PAGE, &resident);
+}
+
+static bool has_surplus(void)
+{
+	return is_extension(heap_end);
 }
 
 static void set_brk(uintptr_t wanted)
@@ -156,6 +161,8 @@ static struct request pick_request(void)
 {
 	struct request q = { pick_protection(), MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, 0, 0, draw_pages(1600) };
 
+	if (one_in(5)) /* as an arena of an allocator */
+		q.pages = 256 >> (one_in(3) ? below(5) : 0);
 	q.bits = protection_bits(q.protection);
 	switch (below(20)) {
 	case 0:
@@ -227,7 +234,11 @@ static void take(const struct request *q, struct range r)
 
 static void map_anywhere(const struct request *q)
 {
-	take(q, given(call_mmap(q, (struct range){ 0, 0 }, 0), q->pages, "mmap"));
+	struct range r = given(call_mmap(q, (struct range){ 0, 0 }, 0), q->pages, "mmap");
+
+	take(q, r);
+	shared->slack[0] += is_extension(r.end);
+	shared->slack[1] += is_extension(r.start - 1);
 }
 
 static void map_hinted(const struct request *q)

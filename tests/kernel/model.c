@@ -8,35 +8,48 @@ struct page page[PAGES];
 uint32_t object_pages[OBJECTS], object_refs[OBJECTS];
 struct shared *shared;
 size_t mapped_pages;
-uintptr_t heap_base, mmap_base;
 size_t heap_end;
 
 static uint16_t mapped_in[PAGES / BLOCK], anonymous_in[PAGES / BLOCK];
+/* The windows: where their records begin, and their addresses. */
+static const size_t first[] = { 0, HEAP_PAGES, MMAP_END, PAGES };
+static uintptr_t base[3];
 static uint16_t last_area;
 static bool split[1 << 16]; /* areas that a call has touched */
 
-void model_init(uintptr_t heap, uintptr_t mmap_top)
+static uintptr_t below_top(uintptr_t top)
 {
-	heap_base = (heap & ~(HUGE - 1)) - HUGE;
-	mmap_base = (mmap_top & ~(HUGE - 1)) + 8 * HUGE - MMAP_PAGES * PAGE;
+	return (top & ~(HUGE - 1)) + 8 * HUGE - MMAP_PAGES * PAGE;
+}
+
+void model_init(uintptr_t heap, uintptr_t mmap_top, uintptr_t extended_top)
+{
+	base[0] = (heap & ~(HUGE - 1)) - HUGE;
+	base[1] = below_top(mmap_top);
+	if (page_of(extended_top) == PAGES)
+		base[2] = below_top(extended_top);
 	/* No range may run out of its window. */
 	heap_end = page_of(heap);
 	for (size_t n = 0; n < heap_end; n++)
 		page[n].flags = FOREIGN;
-	page[HEAP_PAGES - 1].flags = page[HEAP_PAGES].flags = page[PAGES - 1].flags = FOREIGN;
+	for (int i = 0; i < 3; i++)
+		page[first[i]].flags = page[first[i + 1] - 1].flags = FOREIGN;
+	for (size_t n = MMAP_END; !base[2] && n < PAGES; n++)
+		page[n].flags = FOREIGN;
 }
 
 uintptr_t address_of(size_t n)
 {
-	return n < HEAP_PAGES ? heap_base + n * PAGE : mmap_base + (n - HEAP_PAGES) * PAGE;
+	int i = n < HEAP_PAGES ? 0 : n < MMAP_END ? 1 : 2;
+
+	return base[i] + (n - first[i]) * PAGE;
 }
 
 size_t page_of(uintptr_t address)
 {
-	if (address >= heap_base && address < heap_base + HEAP_PAGES * PAGE)
-		return (address - heap_base) / PAGE;
-	if (address >= mmap_base && address < mmap_base + MMAP_PAGES * PAGE)
-		return HEAP_PAGES + (address - mmap_base) / PAGE;
+	for (int i = 0; i < 3; i++)
+		if (base[i] && address >= base[i] && address < base[i] + (first[i + 1] - first[i]) * PAGE)
+			return first[i] + (address - base[i]) / PAGE;
 	return PAGES;
 }
 
@@ -90,7 +103,7 @@ size_t nth_mapped(size_t n)
 
 size_t next_mapped(size_t n)
 {
-	size_t end = n < HEAP_PAGES ? HEAP_PAGES : PAGES;
+	size_t end = n < HEAP_PAGES ? HEAP_PAGES : n < MMAP_END ? MMAP_END : PAGES;
 
 	while (n < end && !mapped(n))
 		n = n % BLOCK == 0 && !mapped_in[n / BLOCK] ? n + BLOCK : n + 1;
@@ -239,4 +252,5 @@ void model_fork(void)
 {
 	fork_window(0);
 	fork_window(HEAP_PAGES);
+	fork_window(MMAP_END);
 }

@@ -2,9 +2,10 @@
 /*
  * The model: what a program may expect of its memory, page by page.
  *
- * Two windows of addresses are modelled, the heap's and the one that mmap() fills from the top. Each of their pages has
- * a record; a page is free, mapped, or foreign (it was there before the test, or is outside the windows). The records
- * lie in one array, windows one after the other; a "page number" is an index of it.
+ * Three windows of addresses are modelled: the heap's, the one that mmap() fills from the top, and the one where the
+ * kernel puts mappings that it extends, if that is elsewhere. Each of their pages has a record; a page is free, mapped,
+ * or foreign (it was there before the test, or is outside the windows). The records lie in one array, windows one after
+ * the other; a "page number" is an index of it.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -19,7 +20,8 @@
 
 #define HEAP_PAGES (64ul << 20 >> 12)
 #define MMAP_PAGES (512ul << 20 >> 12)
-#define PAGES (HEAP_PAGES + MMAP_PAGES)
+#define MMAP_END (HEAP_PAGES + MMAP_PAGES)
+#define PAGES (MMAP_END + MMAP_PAGES)
 
 enum {
 	MAPPED = 1 << 0,
@@ -61,6 +63,7 @@ struct shared {
 	uint64_t failed_at;  /* operation of the episode */
 	uint64_t count[32];  /* operations done, by kind */
 	uint64_t surplus[3]; /* brk() that left one: larger, smaller; that took from one */
+	uint64_t slack[2];   /* mappings that have some behind, or before */
 };
 
 struct range {
@@ -71,10 +74,10 @@ extern struct page page[PAGES];
 extern uint32_t object_pages[OBJECTS], object_refs[OBJECTS];
 extern struct shared *shared;
 extern size_t mapped_pages;
-extern uintptr_t heap_base, mmap_base; /* addresses of the windows */
-extern size_t heap_end;                /* page number of the heap's end as the program knows it */
+extern size_t heap_end; /* page number of the heap's end as the program knows it */
 
-void model_init(uintptr_t heap, uintptr_t mmap_top);
+/* Of the windows: where the heap begins, and addresses near the top of what mmap() gives, plain or extended. */
+void model_init(uintptr_t heap, uintptr_t mmap_top, uintptr_t extended_top);
 void model_fork(void); /* in the child: what fork() changes */
 
 uintptr_t address_of(size_t n);

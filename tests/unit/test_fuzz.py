@@ -65,8 +65,11 @@ def test_the_same_seed_does_the_same(program):
     assert first == second
 
 
-def test_a_run_in_which_the_heap_never_had_a_surplus_fails_if_it_should_have(program):
+@pytest.mark.parametrize(
+    ("flag", "complaint"), [("--surplus", "a heap without a surplus"), ("--slack", "mappings without slack")]
+)
+def test_a_run_without_what_it_should_test_fails(program, flag, complaint):
     if os.path.exists("/sys/kernel/mm/abh"):
-        pytest.skip("this kernel may keep one")
-    status, out = fuzz(program, "--ops", "2000", "--surplus")
-    assert status == 1 and "FAIL: a heap without a surplus" in out, out
+        pytest.skip("this kernel may keep some")
+    status, out = fuzz(program, "--ops", "2000", flag)
+    assert status == 1 and f"FAIL: {complaint}" in out, out

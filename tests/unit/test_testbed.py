@@ -124,7 +124,7 @@ def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
     assert command("fuzz", "--ops", "7", "--seed", "3", "--set", "threshold_kib=4") == 0
     *knobs, last = machine["job"]
     assert knobs == [f"set {kernel_test.KNOBS}/threshold_kib 4", f"set {kernel_test.KNOBS}/enabled always"]
-    assert last == "run /fuzz --seed 3 --ops 7 --episode 0 --surplus"
+    assert last == "run /fuzz --seed 3 --ops 7 --episode 0 --surplus --slack"
     assert machine["linux"].name == "linux"
 
 
@@ -139,6 +139,8 @@ def test_fuzz_asks_for_a_surplus_where_there_can_be_one(machine, tmp_path):
     for words in (["--set", "heap_end=0"], ["--replay", str(tmp_path / "list")]):
         assert command("fuzz", *words) == 0
         assert "--extended" in machine["job"][-1] and "--surplus" not in machine["job"][-1]
+    assert command("fuzz", "--set", "mmap_extend=0") == 0
+    assert "--surplus" in machine["job"][-1] and "--slack" not in machine["job"][-1]
 
 
 def test_a_failed_run_fails_the_command(machine):
