@@ -38,6 +38,7 @@ class Component:
     roots: tuple[str, ...] = ()  # Debian roots, seen as /in/root
     needs_mib: int = 500
     root: str = "build"  # the Debian root it is built in
+    sysfs: bool = False  # its tests ask the running kernel what it has
     on_demand: bool = False  # tests of the kernel ask for it; a study does not pay for it
     rename: Mapping[str, str] = field(default_factory=dict)  # component -> its name under /in
 
@@ -57,6 +58,7 @@ COMPONENTS = {
         Component("xen", 1.5, "hypervisor/xen/4.20", ("vm-configs/kconfig/xen",)),
         Component("qemu", 4, "hypervisor/qemu/10.0", needs_mib=2000),
         Component("glibc", 5, "glibc-patches/2.41", needs_mib=1500),
+        Component("glibc-tests", 12, "glibc-patches/2.41", needs_mib=3000, sysfs=True, on_demand=True),
         Component("plugin", 0.1, reads=("hypervisor/qemu/plugin", "agent"), needs=("qemu",)),
         Component("mmu", 1.5, reads=("hypervisor/mmu-model",), needs_mib=1500, root="rust", on_demand=True),
         Component("mmu-tests", 3, reads=("hypervisor/mmu-model",), needs_mib=2500, root="rust", on_demand=True),
@@ -178,7 +180,7 @@ def _run_recipe(component: Component, inputs: Mapping[str, Path], writable: Mapp
     ccache.mkdir(exist_ok=True)
     prefix = root.enter(
         root.path_of(component.root),
-        read_only={**inputs, "/main": paths.CHECKOUT},
+        read_only={**inputs, "/main": paths.CHECKOUT, **({"/sys": Path("/sys")} if component.sysfs else {})},
         writable={**writable, "/cache": ccache},
         scratch="/in",
         env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "3G", "READS": " ".join(component.reads)},
