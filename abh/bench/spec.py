@@ -177,6 +177,7 @@ class GuestPolicy(Strict):
 
     sysfs: dict[KernelPath, Word] = Field(default_factory=dict)  # written in the file's order
     env: dict[EnvName, Line] = Field(default_factory=dict)  # of the workload
+    before: tuple[Word, ...] = ()  # a command that has said "ready" before the workload starts, and stays beside it
 
 
 class HostPolicy(Strict):
@@ -299,7 +300,11 @@ class PolicyShelf(Shelf[Policy]):
                 "a policy extends itself", where=f"{path}: extends", got=own.extends, next_step="name another policy"
             )
         base = self._load(base_path, (*extended_by, path))
-        guest = GuestPolicy(sysfs={**base.guest.sysfs, **own.guest.sysfs}, env={**base.guest.env, **own.guest.env})
+        guest = GuestPolicy(
+            sysfs={**base.guest.sysfs, **own.guest.sysfs},
+            env={**base.guest.env, **own.guest.env},
+            before=own.guest.before or base.guest.before,
+        )
         host = HostPolicy(sysfs={**base.host.sysfs, **own.host.sysfs})
         return own.model_copy(
             update={"guest": guest, "host": host, "requires": tuple(dict.fromkeys((*base.requires, *own.requires)))}

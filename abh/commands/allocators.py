@@ -63,6 +63,7 @@ ALLOCATORS = (
     Allocator("stock hugetlb=1", tunables="glibc.malloc.hugetlb=1"),
     Allocator("patched off", patched=True, tunables="glibc.malloc.abh=0"),
     Allocator("patched abh=1", patched=True, tunables="glibc.malloc.abh=1"),
+    Allocator("patched abh=1, no offset", patched=True, tunables="glibc.malloc.abh=1:glibc.malloc.abh_offset=0"),
     Allocator("jemalloc", preload="libjemalloc.so.?"),
     Allocator("jemalloc thp:always", preload="libjemalloc.so.?", settings=(("MALLOC_CONF", "thp:always"),)),
     Allocator("tcmalloc", preload="libtcmalloc_minimal.so.?"),
