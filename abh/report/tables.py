@@ -11,14 +11,15 @@ from abh.report import panels
 from abh.report.study import Number
 
 
-def shown(notes: panels.Notes, value: Number, style: str, stands_out: str = "") -> Markup:
+def shown(notes: panels.Notes, value: Number, style: str, stands_out: str = "", *, bad: bool = True) -> Markup:
     """A number, or a marked n/a. What stands out says why, on hover and by its sign: colour alone is not enough."""
     text = notes.show(value, style)
     if value.value is None or not stands_out:
         return text
-    return Markup(
-        '<b class="out" title="{}"><span aria-hidden="true">\N{BLACK UP-POINTING SMALL TRIANGLE}</span>{}</b>'
-    ).format(stands_out, text)
+    sign = "\N{BLACK UP-POINTING SMALL TRIANGLE}" if bad else "\N{NOT EQUAL TO}"
+    return Markup('<b class="{}" title="{}"><span aria-hidden="true">{}</span>{}</b>').format(
+        "out" if bad else "differs", stands_out, sign, text
+    )
 
 
 def table(

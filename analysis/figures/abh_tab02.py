@@ -48,7 +48,7 @@ def too_much(study: Study, run: Run) -> str:
             f"{100 * more:.1f}% more than {STOCK_POLICY}, over {100 * LARGE_SHARE:.0f}%" if more > LARGE_SHARE else ""
         )
     kib = round(more * base)
-    return f"{kib / 1024:.1f} MiB more than {STOCK_POLICY}, over 2 MiB" if kib > SMALL_KIB else ""
+    return f"{kib} KiB more than {STOCK_POLICY}, over {SMALL_KIB} KiB" if kib > SMALL_KIB else ""
 
 
 def table(study: Study) -> list[dict[str, object]]:

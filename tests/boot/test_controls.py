@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+
+from abh.bench import cell
 
 
 @pytest.mark.parametrize(
@@ -28,3 +32,12 @@ def test_offsets_keep_chunks_from_being_congruent(run_cell):
     assert with_.outcome == without.outcome == "success"
     assert with_.values["congruent"].value <= 2, "18 chunks at 32,768 cache lines: two meet now and then"
     assert without.values["congruent"].value == without.values["chunks"].value
+
+
+@pytest.mark.parametrize("command", ["/bin/false", "/no/such/program"])
+def test_what_is_not_ready_before_the_workload_is_an_error(command):
+    one = cell.Cell.of("sqlite@native~thp", "smoke")
+    guest = one.policy.guest.model_copy(update={"before": (command,)})
+    result = cell.run(dataclasses.replace(one, policy=one.policy.model_copy(update={"guest": guest})))
+    assert result.outcome == "error"
+    assert command in str(result.reason) and "not 'ready'" in str(result.reason)

@@ -147,7 +147,7 @@ def over_thp(folder: Path, thp: dict[str, float], **policies: dict[str, float]) 
     ("thp", "abh", "told"),
     [
         (10_000, 12_048, ""),
-        (10_000, 12_049, "2.0 MiB more than thp, over 2 MiB"),
+        (10_000, 12_049, "2049 KiB more than thp, over 2048 KiB"),
         (51_199, 53_247, ""),  # just below 50 MiB: two more are no exception
         (51_200, 53_247, "4.0% more than thp, over 3%"),
         (200_000, 205_990, ""),

@@ -90,7 +90,7 @@ def test_what_makes_a_difference_is_marked(study: Study) -> None:
 
 def test_the_ablation_is_shown_where_it_differs(study: Study) -> None:
     html = str(ABLATION.render(study))
-    assert html.count("<table>") == 3 and html.count('class="out"') == 7
+    assert html.count("<table>") == 3 and html.count('class="differs"') == 7 and 'class="out"' not in html
     assert re.findall(r'<th scope="col"[^>]*>([\w-]+)</th>', html) == ["policy", "sqlite"] * 3
     assert "no such difference to mcf" in html
     order = re.findall(r'<th scope="row"><span title="[^"]*">([\w-]+)</span>', html)
