@@ -4,7 +4,7 @@
 ABH := bin/abh
 
 .DEFAULT_GOAL := help
-.PHONY: help deps study test report mmu bench-model allocators list doctor check-series lint format clean new-workload
+.PHONY: help deps study test report ablation controls mmu bench-model allocators list doctor check-series lint format clean new-workload
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
@@ -27,6 +27,14 @@ mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the 
 		--policy reg --policy thp
 	@for policy in reg thp; do $(ABH) sweep "tlb-overflow@native~$$policy" || exit; done
 	@$(ABH) report
+
+ablation: ## each mechanism of ABH alone, and each left out, natively
+	@$(ABH) study --environment native --policy thp --policy abh
+	@$(ABH) study --environment native --group ablation
+
+controls: ## what ABH can't do without: guests with no memory in one piece, and no offsets
+	@$(ABH) study --environment native --environment kvm-hap --policy thp-paper --policy thp --policy abh
+	@$(ABH) study --environment native --environment kvm-hap --group controls
 
 bench-model: ## how fast the model of the MMU is on this machine
 	@$(ABH) bench-model

@@ -7,6 +7,7 @@
  * guest or of the native system it runs one cell: sets the knobs, runs the
  * workload in a control group of its own, and says what the kernel counted.
  */
+#define _GNU_SOURCE /* pipe2() */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
@@ -152,11 +153,22 @@ static int write_text(const char *path, const char *text)
 
 struct cell {
 	char *argv[ABH_MAX_WORDS + 1];
+	char *before[ABH_MAX_WORDS + 1];
 	char *cwd;
 	double timeout_s;
 };
 
-static void take_line(struct cell *cell, int *words, const struct abh_line *line)
+static void add_word(char **argv, char *word)
+{
+	int words = 0;
+
+	while (argv[words])
+		if (++words == ABH_MAX_WORDS)
+			finish("error more than %d words", ABH_MAX_WORDS);
+	argv[words] = word;
+}
+
+static void take_line(struct cell *cell, const struct abh_line *line)
 {
 	if (!strcmp(line->key, "set")) {
 		char *value = strchr(line->rest, ' ');
@@ -179,9 +191,9 @@ static void take_line(struct cell *cell, int *words, const struct abh_line *line
 	} else if (!strcmp(line->key, "timeout")) {
 		cell->timeout_s = atof(line->rest);
 	} else if (!strcmp(line->key, "arg")) {
-		if (*words == ABH_MAX_WORDS)
-			finish("error more than %d words", ABH_MAX_WORDS);
-		cell->argv[(*words)++] = line->rest;
+		add_word(cell->argv, line->rest);
+	} else if (!strcmp(line->key, "before")) {
+		add_word(cell->before, line->rest);
 	} else {
 		finish("error unknown line: %s", line->key);
 	}
@@ -192,16 +204,42 @@ static void read_cell(struct cell *cell)
 	const char *path = getenv("abh_cell") ?: "/sys/firmware/qemu_fw_cfg/by_name/opt/abh/cell/raw";
 	char *text = abh_read_file(path, ABH_CELL_BYTES);
 	struct abh_line line = { .key = "" };
-	int words = 0;
 
 	if (!text)
 		finish("error read %s: %s", path, strerror(errno));
 	if (!abh_next_line(&text, &line) || strcmp(line.key, "ABHCELL") || strcmp(line.rest, "1"))
 		finish("error %s is not a cell: starts with '%.20s'", path, line.key);
 	while (abh_next_line(&text, &line))
-		take_line(cell, &words, &line);
-	if (!words || cell->timeout_s <= 0)
+		take_line(cell, &line);
+	if (!cell->argv[0] || cell->timeout_s <= 0)
 		finish("error the cell has no command or no time limit");
+}
+
+/*
+ * Starts the command that the policy wants to be there before the workload, and waits for its word. It goes on beside
+ * the workload, out of its control group and never reaped, so that nothing of it is counted as the workload's.
+ */
+static void start_before(char *const *argv)
+{
+	char word[256] = "";
+	int ends[2];
+	FILE *said;
+	pid_t child;
+
+	if (pipe2(ends, O_CLOEXEC))
+		finish("error pipe: %s", strerror(errno));
+	child = fork();
+	if (!child) {
+		if (dup2(ends[1], 1) >= 0 && dup2(ends[1], 2) >= 0)
+			execv(argv[0], argv);
+		dprintf(ends[1], "%s\n", strerror(errno));
+		_exit(127);
+	}
+	close(ends[1]);
+	said = fdopen(ends[0], "re");
+	if (child < 0 || !said || !fgets(word, sizeof(word), said) || strcmp(word, "ready\n"))
+		finish("error %s said '%.*s' before the workload, not 'ready'", argv[0], (int)strcspn(word, "\n"),
+		       word);
 }
 
 static pid_t start_workload(const struct cell *cell)
@@ -301,6 +339,15 @@ static void read_deltas(long long values[DELTAS])
 	free(table);
 }
 
+static long long free_hugepages(void)
+{
+	char *table = abh_read_file("/proc/buddyinfo", 4096);
+	long long number = table ? abh_free_hugepages(table) : -1;
+
+	free(table);
+	return number;
+}
+
 static void show_output(void)
 {
 	FILE *file = fopen(OUTPUT, "re");
@@ -315,7 +362,7 @@ static void show_output(void)
 static void run_cell(void)
 {
 	struct cell cell = { 0 };
-	long long before[DELTAS], after[DELTAS], huge_peak = 0;
+	long long before[DELTAS], after[DELTAS], huge_peak = 0, free_huge;
 	struct rusage usage;
 	double start, end;
 	bool in_time;
@@ -324,11 +371,14 @@ static void run_cell(void)
 	sigset_t set;
 
 	read_cell(&cell);
+	if (cell.before[0])
+		start_before(cell.before);
 	if (write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory") || mkdir(CGROUP, 0755))
 		finish("error control group: %s", strerror(errno));
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
+	free_huge = free_hugepages();
 	read_deltas(before);
 	say("begin");
 	start = seconds();
@@ -347,6 +397,7 @@ static void run_cell(void)
 	say("value rss_peak_kib %ld", usage.ru_maxrss);
 	say("value huge_faults %lld", group_value("thp_fault_alloc"));
 	say("value guest_huge_kib %lld", huge_peak / 1024);
+	say("value free_hugepages %lld", free_huge);
 	for (size_t i = 0; i < DELTAS; i++)
 		if (before[i] >= 0)
 			say("value %s %lld", deltas[i].name, after[i] - before[i]);

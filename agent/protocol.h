@@ -88,4 +88,26 @@ static inline long long abh_table_value(const char *table, const char *key)
 	return -1;
 }
 
+/*
+ * How many hugepages of 2 MiB the free memory could give at once, from /proc/buddyinfo: a line for each zone, in which
+ * the numbers are of free blocks of 1, 2, 4, ... pages.
+ */
+static inline long long abh_free_hugepages(const char *buddyinfo)
+{
+	const int order = 9; /* 512 pages */
+	long long sum = 0;
+
+	for (const char *at = buddyinfo; at && *at; at = strchr(at, '\n'), at = at ? at + 1 : NULL) {
+		long long blocks;
+		int used, skip = 0;
+
+		if (sscanf(at, "Node %*d, zone %*s%n", &skip) < 0 || !skip)
+			continue;
+		at += skip;
+		for (int i = 0; sscanf(at, "%*[ ]%lld%n", &blocks, &used) == 1; i++, at += used)
+			sum += i < order ? 0 : blocks << (i - order);
+	}
+	return sum;
+}
+
 #endif

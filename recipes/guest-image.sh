@@ -12,7 +12,7 @@ tar -C /in/root --one-file-system -c \
 [ ! -d /in/glibc ] || cp -a /in/glibc/. /obj/tree/
 mkdir -p /obj/tree/abh/workloads /obj/tree/init.d /obj/tree/proc /obj/tree/sys /obj/tree/dev /obj/tree/tmp /obj/tree/run
 cp -a /in/workloads/. /obj/tree/abh/workloads/
-cp /in/agent/abh-init /obj/tree/abh/
+cp /in/agent/abh-init /in/agent/abh-fragment /obj/tree/abh/
 mkfs.erofs --quiet -zlz4 --all-root -T0 -U6b1f3f3e-7a34-4f3a-9a52-0c6f7a0b0002 /out/guest.erofs /obj/tree
 # The last 8 KiB of the disk carry the cell (agent/protocol.h).
 truncate -s %4096 /out/guest.erofs

@@ -35,6 +35,7 @@ REPORTED: dict[str, tuple[str, result.Kind]] = {
     "system_huge_faults": ("faults", "counted"),
     "rss_peak_kib": ("KiB", "counted"),
     "guest_huge_kib": ("KiB", "counted"),
+    "free_hugepages": ("hugepages", "counted"),  # that free memory could give, just before the workload
     "host_huge_kib": ("KiB", "counted"),
     "p2m_huge_kib": ("KiB", "counted"),
     "splintered_superpages": ("superpages", "counted"),
@@ -104,6 +105,7 @@ def guest_lines(cell: Cell) -> str:
     lines += _settings(cell.policy.guest.sysfs, lacks)
     lines += [f"set {faults.KNOB} 1"] if cell.explain else []
     lines += [f"env {name}={value}" for name, value in {**cell.workload.env, **cell.policy.guest.env}.items()]
+    lines += [f"before {word}" for word in cell.policy.guest.before]
     lines += [f"cwd /abh/workloads/{cell.workload.name}", f"timeout {cell.workload.timeout_s}"]
     lines += [f"arg {word}" for word in cell.workload.argv_for(cell.size)]
     return "\n".join([*lines, "end", ""])

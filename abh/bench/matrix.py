@@ -30,12 +30,16 @@ def select(
     workloads: Sequence[str] | None = None,
     environments: Sequence[str] | None = None,
     policies: Sequence[str] | None = None,
+    group: str = "",
 ) -> list[str]:
-    """Names of the runs of the matrix, or of a part of it; the long ones (Xen, then KVM) first."""
+    """Names of the runs of the matrix, or of a part of it, under the study's policies or those of another group; the
+    long ones (Xen, then KVM) first."""
+    if group:
+        _chosen("group of policies", spec.groups(), [group])
     return [
         str(spec.Run(workload, environment, policy))
         for environment in reversed(_chosen("environment", spec.environments(), environments))
-        for policy in _chosen("policy", spec.policies(), policies)
+        for policy in _chosen("policy", spec.policies(group=group), policies)
         for workload in _chosen("workload", spec.workloads(), workloads)
     ]
 

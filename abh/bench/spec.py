@@ -177,6 +177,7 @@ class GuestPolicy(Strict):
 
     sysfs: dict[KernelPath, Word] = Field(default_factory=dict)  # written in the file's order
     env: dict[EnvName, Line] = Field(default_factory=dict)  # of the workload
+    before: tuple[Word, ...] = ()  # a command that has said "ready" before the workload starts, and stays beside it
 
 
 class HostPolicy(Strict):
@@ -193,6 +194,11 @@ class Policy(Spec):
     guest: GuestPolicy = GuestPolicy()
     host: HostPolicy = HostPolicy()
     requires: Annotated[tuple[KernelPath, ...], AfterValidator(no_repeat)] = ()  # in the guest; absent: a skip
+
+    @property
+    def group(self) -> str:
+        """The folder it lies in, below that of the policies: "" for the study's own. Others run when asked for."""
+        return "" if self.path.parent.name == "policies" else self.path.parent.name
 
 
 class RootFs(Spec):
@@ -263,22 +269,42 @@ class Shelf(Generic[S]):
 class PolicyShelf(Shelf[Policy]):
     """Policies, of which one may say only what it changes in another."""
 
+    def paths(self, root: Path) -> dict[str, Path]:
+        """Name to file, over the study's own and all groups; a run is named without its policy's group."""
+        found: dict[str, Path] = {}
+        for path in sorted(root.glob(f"{self.glob.rpartition('/')[0]}/*/")):
+            more = Shelf(self.label, self.model, f"{path.relative_to(root)}/*.toml").paths(root)
+            found |= self._new(more, found)
+        return found | self._new(super().paths(root), found)
+
+    @staticmethod
+    def _new(more: dict[str, Path], known: dict[str, Path]) -> dict[str, Path]:
+        for name in sorted(more.keys() & known.keys()):
+            raise AbhError(
+                "two policies of one name", where=more[name], got=name, next_step=f"rename it, or {known[name]}"
+            )
+        return more
+
     def load(self, path: Path) -> Policy:
         """The policy in one file, complete: the settings of what it extends are written before its own."""
+        return self._load(path, ())
+
+    def _load(self, path: Path, extended_by: tuple[Path, ...]) -> Policy:
         own = super().load(path)
         if own.extends is None:
             return own
-        root = path.parents[self.glob.count("/")]
-        base = super().load(self.find(own.extends, root))
-        if base.extends is not None:
+        root = next(folder for folder in path.parents if folder.name == "vm-configs").parent
+        base_path = self.find(own.extends, root)
+        if base_path in (*extended_by, path):
             raise AbhError(
-                "a policy extends one that itself extends another",
-                where=f"{path}: extends",
-                got=own.extends,
-                expected="a policy that stands alone",
-                next_step=f"extend `{base.extends}`, and write here what `{own.extends}` changes",
+                "a policy extends itself", where=f"{path}: extends", got=own.extends, next_step="name another policy"
             )
-        guest = GuestPolicy(sysfs={**base.guest.sysfs, **own.guest.sysfs}, env={**base.guest.env, **own.guest.env})
+        base = self._load(base_path, (*extended_by, path))
+        guest = GuestPolicy(
+            sysfs={**base.guest.sysfs, **own.guest.sysfs},
+            env={**base.guest.env, **own.guest.env},
+            before=own.guest.before or base.guest.before,
+        )
         host = HostPolicy(sysfs={**base.host.sysfs, **own.host.sysfs})
         return own.model_copy(
             update={"guest": guest, "host": host, "requires": tuple(dict.fromkeys((*base.requires, *own.requires)))}
@@ -309,9 +335,14 @@ def environments(root: Path = CHECKOUT) -> dict[str, Environment]:
     return {name: _fits(each, root) for name, each in ENVIRONMENT.all(root).items()}
 
 
-def policies(root: Path = CHECKOUT) -> dict[str, Policy]:
-    """Every policy."""
-    return POLICY.all(root)
+def policies(root: Path = CHECKOUT, group: str = "") -> dict[str, Policy]:
+    """The study's policies, or those of another group."""
+    return {name: each for name, each in POLICY.all(root).items() if each.group == group}
+
+
+def groups(root: Path = CHECKOUT) -> list[str]:
+    """The groups of policies, but for the study's own."""
+    return sorted({each.group for each in POLICY.all(root).values()} - {""})
 
 
 def machines(root: Path = CHECKOUT) -> dict[str, Machine]:

@@ -63,6 +63,7 @@ ALLOCATORS = (
     Allocator("stock hugetlb=1", tunables="glibc.malloc.hugetlb=1"),
     Allocator("patched off", patched=True, tunables="glibc.malloc.abh=0"),
     Allocator("patched abh=1", patched=True, tunables="glibc.malloc.abh=1"),
+    Allocator("patched abh=1, no offset", patched=True, tunables="glibc.malloc.abh=1:glibc.malloc.abh_offset=0"),
     Allocator("jemalloc", preload="libjemalloc.so.?"),
     Allocator("jemalloc thp:always", preload="libjemalloc.so.?", settings=(("MALLOC_CONF", "thp:always"),)),
     Allocator("tcmalloc", preload="libtcmalloc_minimal.so.?"),
@@ -89,7 +90,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: medians over the rounds, and how far the rounds are apart."""
+    """A line of the table: medians over the rounds, and how far the rounds are apart. Of hugepages the fewest: what
+    other programs of the system get meanwhile can only add to them."""
 
     workload: str
     size: str
@@ -106,6 +108,7 @@ class Line:
     time_ratio_low: float
     time_ratio_high: float
     cpu_ratio: float
+    huge_faults_high: int = 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -281,7 +284,7 @@ def measure(
 
 
 def summarize(workload: str, size: str, thp: str, samples: Mapping[str, Sequence[Sample]]) -> list[Line]:
-    """Medians. Ratios are of runs in the same round, against the distribution's malloc."""
+    """Medians, and the fewest hugepages. Ratios are of runs in the same round, against the distribution's malloc."""
     base = samples[BASE]
     lines = []
     for name, own in samples.items():
@@ -295,9 +298,9 @@ def summarize(workload: str, size: str, thp: str, samples: Mapping[str, Sequence
                 name,
                 thp,
                 len(own),
-                alloc_ratio=statistics.median(each.alloc_ratio for each in own),
+                alloc_ratio=min(each.alloc_ratio for each in own),
                 minor_faults=round(statistics.median(each.minor_faults for each in own)),
-                huge_faults=round(statistics.median(each.huge_faults for each in own)),
+                huge_faults=min(each.huge_faults for each in own),
                 rss_peak_kib=round(statistics.median(each.rss_peak_kib for each in own)),
                 rss_ratio=statistics.median(rss),
                 elapsed_s=statistics.median(each.elapsed_s for each in own),
@@ -305,6 +308,7 @@ def summarize(workload: str, size: str, thp: str, samples: Mapping[str, Sequence
                 time_ratio_low=min(times),
                 time_ratio_high=max(times),
                 cpu_ratio=statistics.median(cpu),
+                huge_faults_high=max(each.huge_faults for each in own),
             )
         )
     return lines
@@ -394,7 +398,7 @@ def read(path: Path) -> list[Line]:
         ) from error
 
 
-COLUMNS = ("Alloc.Ratio", "faults", "hugepages", "peak RSS, MiB", "of stock", "time of stock")
+COLUMNS = ("Alloc.Ratio", "faults", "hugepages", "peak RSS, MiB", "RSS of stock", "time of stock")
 
 
 def cells(line: Line) -> tuple[str, ...]:
@@ -402,7 +406,7 @@ def cells(line: Line) -> tuple[str, ...]:
     return (
         f"{100 * line.alloc_ratio:.1f} %",
         f"{line.minor_faults:,}",
-        f"{line.huge_faults:,}",
+        f"{line.huge_faults:,}" + (f"–{line.huge_faults_high:,}" if line.huge_faults_high > line.huge_faults else ""),
         f"{line.rss_peak_kib / 1024:.1f}",
         f"{line.rss_ratio:.3f}",
         f"{line.time_ratio:.2f} ({line.time_ratio_low:.2f}–{line.time_ratio_high:.2f})",
@@ -417,7 +421,7 @@ def show(lines: Sequence[Line]) -> None:
 
     if not lines:
         return
-    console = Console(highlight=False, width=None if os.isatty(1) else 110)
+    console = Console(highlight=False, width=None if os.isatty(1) else 130)
     table = Table(title=title(lines), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("workload", "malloc"):
         table.add_column(name, no_wrap=True)
@@ -434,4 +438,7 @@ def title(lines: Sequence[Line]) -> str:
     """What was measured, in a line."""
     first = lines[0]
     rounds = f"medians of {first.rounds} interleaved rounds" if first.rounds > 1 else "one round"
-    return f"THP {first.thp}, size {first.size}, {rounds}; in brackets the lowest and highest"
+    return (
+        f"THP {first.thp}, size {first.size}, {rounds}; in brackets the lowest and highest. Hugepages, and Alloc.Ratio "
+        "of them: the fewest of any round, as they are the whole system's and others add to them"
+    )

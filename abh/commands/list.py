@@ -29,17 +29,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def listing(root: Path, wanted: str | None = None) -> dict[str, list[dict[str, Any]]]:
-    """The three kinds, in the order of the tables, with what the names mean; only names that match `wanted`."""
+    """The kinds, in the order of the tables, with what the names mean; only names that match `wanted`."""
     # Imported here so that `abh --help` does not wait for them.
     from abh.bench import spec
     from abh.bench.strict import did_you_mean
+
+    def policies(group: str) -> list[dict[str, Any]]:
+        return [{"name": each.name, "purpose": each.purpose} for each in spec.policies(root, group).values()]
 
     every: dict[str, list[dict[str, Any]]] = {
         "environments": [
             {"name": each.name, "purpose": each.purpose, "hypervisor": each.hypervisor, "paging": each.paging}
             for each in spec.environments(root).values()
         ],
-        "policies": [{"name": each.name, "purpose": each.purpose} for each in spec.policies(root).values()],
+        "policies": policies(""),
+        **{f"policies of the group {group}": policies(group) for group in spec.groups(root)},
         "workloads": [
             {"name": each.name, "purpose": each.purpose, "paper": each.paper, "sizes": list(each.size)}
             for each in spec.workloads(root).values()

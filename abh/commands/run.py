@@ -67,7 +67,6 @@ def run(args: argparse.Namespace) -> int:
 
     here = args.machine == "local"
     _check_together(args)
-    folder = _folder(args)
     one = cell.Cell.of(
         args.cell,
         args.size,
@@ -77,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
         mmu_check=args.mmu_check,
         trace=args.trace and args.trace.absolute(),
     )
+    folder = _folder(args, one.policy.group)
     path = folder / f"{one.run}.json"
     repeats = not (args.free_running or here)
     if args.explain and repeats and matrix.holds(folder, one):
@@ -109,14 +109,16 @@ def run(args: argparse.Namespace) -> int:
     return EXIT[made.outcome]
 
 
-def _folder(args: argparse.Namespace) -> Path:
+def _folder(args: argparse.Namespace, group: str) -> Path:
     """A place of its own for results that are not a study's: their numbers are others, or more than it asks for."""
     from abh.bench import faults, local, mmu
 
     folder = args.results or (local.MEASURED if args.machine == "local" else paths.MEASURED)
     if args.explain:
         folder /= faults.EXPLAINED
-    return folder / mmu.FOLDER / mmu.check_cpu(args.mmu) if args.mmu else folder
+    if args.mmu:
+        return folder / mmu.FOLDER / mmu.check_cpu(args.mmu)
+    return folder if args.explain else folder / group
 
 
 def _check_together(args: argparse.Namespace) -> None:

@@ -21,6 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workload", action="append", metavar="NAME", help="only this one (repeatable)")
     parser.add_argument("--environment", action="append", metavar="NAME", help="only this one (repeatable)")
     parser.add_argument("--policy", action="append", metavar="NAME", help="only this one (repeatable)")
+    parser.add_argument(
+        "--group",
+        metavar="NAME",
+        default="",
+        help="policies of this folder of vm-configs/policies, not the study's; results in a folder of its own",
+    )
     parser.add_argument("--cores", type=int, default=2, help="cells at a time (default: %(default)s)")
     parser.add_argument(
         "--machine",
@@ -41,9 +47,9 @@ def run(args: argparse.Namespace) -> int:
     from abh.bench import cache, matrix, mmu, progress
     from abh.errors import AbhError
 
-    names = matrix.select(args.workload, args.environment, args.policy)
+    names = matrix.select(args.workload, args.environment, args.policy, args.group)
     cells = matrix.cells_of(names, args.size, cpu=args.mmu and mmu.check_cpu(args.mmu))
-    own = f"{mmu.FOLDER}/{args.mmu}" if args.mmu else ""  # the folder within that of the results
+    own = f"{mmu.FOLDER}/{args.mmu}" if args.mmu else args.group  # the folder within that of the results
     if args.machine == "local":
         if args.mmu:
             raise AbhError("the MMU model runs in the emulated machine only", next_step="leave --machine local out")

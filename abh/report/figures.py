@@ -98,12 +98,14 @@ def all_values(study: Study) -> list[dict[str, object]]:
 
 
 def number(value: Number, style: str) -> str:
-    """How a number is printed: percent, times, count, mib; a missing one is n/a."""
+    """How a number is printed: percent, change (a share with its sign), times, count, plain, mib; n/a if missing."""
     if value.value is None:
         return "n/a"
     printed = {
         "percent": lambda x: f"{100 * x:.1f}%",
+        "change": lambda x: f"{100 * x:+.2f}%",
         "times": lambda x: f"{x:.3f}" if x < 1 else f"{x:.2f}",
+        "plain": lambda x: f"{x:.2f}",
         "count": lambda x: f"{x:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
         "mib": lambda x: f"{x / 1024:.1f}",
     }

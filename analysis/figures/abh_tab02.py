@@ -11,17 +11,20 @@ from markupsafe import Markup
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from abh.bench.spec import Run
-from abh.report import figures, panels
-from abh.report.study import BASE_POLICY, STOCK_POLICY, Number, Study
+from abh.report import figures, panels, reference, tables
+from abh.report.study import BASE_POLICY, STOCK_POLICY, Number, Study, missing
 
 TITLE = "The cost in memory"
 CAPTION = (
     "Peak resident memory of the workload in the native system, in MiB, and how much more it is: for THP over 4 KiB "
-    "pages, for every other policy over THP. The columns are those of the paper's Table 2; its programs are not ours."
+    "pages, for every other policy over THP. A policy of ABH is marked where it takes over 3% more than THP and THP "
+    "takes 50 MiB or more, or over 2 MiB more and THP takes less. Below, the paper's Table 2, of other programs."
 )
-KINDS = ("counted",)
+KINDS = ("counted", "reference")  # in tables of their own, never on one axis
 ENVIRONMENT = "native"
 KEY = "rss_peak_kib"
+LARGE_KIB, LARGE_SHARE, SMALL_KIB = 50 * 1024, 0.03, 2 * 1024
+REFERENCE = ("memory_reg", "extra_thp_over_reg", "memory_thp", "extra_abh_over_thp", "memory_abh")
 
 
 def base_of(policy: str) -> str:
@@ -35,6 +38,19 @@ def extra(study: Study, run: Run) -> Number:
     return ratio if ratio.value is None else Number(ratio.value - 1, ratio.unit, ratio.kind)
 
 
+def too_much(study: Study, run: Run) -> str:
+    """By what a policy of ABH exceeds its bound; "" if it does not, or is none."""
+    more, base = extra(study, run).value, study.value(Run(run.workload, run.environment, STOCK_POLICY), KEY).value
+    if not run.policy.startswith("abh") or more is None or base is None:
+        return ""
+    if base >= LARGE_KIB:
+        return (
+            f"{100 * more:.1f}% more than {STOCK_POLICY}, over {100 * LARGE_SHARE:.0f}%" if more > LARGE_SHARE else ""
+        )
+    kib = round(more * base)
+    return f"{kib} KiB more than {STOCK_POLICY}, over {SMALL_KIB} KiB" if kib > SMALL_KIB else ""
+
+
 def table(study: Study) -> list[dict[str, object]]:
     """The CSV."""
     rows = []
@@ -42,38 +58,47 @@ def table(study: Study) -> list[dict[str, object]]:
         if run.environment == ENVIRONMENT:
             compared = run.policy != BASE_POLICY
             more = {"base": base_of(run.policy), "extra": extra(study, run).value} if compared else {}
+            more |= {"too_much": too_much(study, run) if compared else ""}
             rows.append(figures.cell_row(study, run, study.value(run, KEY), **{"base": "n/a", "extra": None, **more}))
     return rows
 
 
 def render(study: Study) -> Markup:
-    """The HTML."""
+    """The HTML: ours, what is over its bound, the paper's."""
     if BASE_POLICY not in study.plan.policies:
         return Markup("<p>There is no policy {} to compare with.</p>").format(BASE_POLICY)
     notes = panels.Notes("note-abh-tab02")
     policies = [policy for policy in study.plan.policies if policy != BASE_POLICY]
-    head = Markup("").join(
-        Markup('<th scope="col" class="num">over {}</th><th scope="col" class="num">{}{}</th>').format(
-            base_of(policy), panels.marker(study, policy), policy
-        )
-        for policy in policies
-    )
-    body = Markup("").join(
-        Markup('<tr><th scope="row">{}</th>{}</tr>').format(workload, _cells(study, workload, policies, notes))
-        for workload in study.plan.workloads
-    )
-    return Markup(
-        '<div class="wide" tabindex="0" role="region" aria-label="{}"><table><thead><tr><th scope="col">workload</th>'
-        '<th scope="col" class="num">{}{}</th>{}</tr></thead><tbody>{}</tbody></table></div>{}'
-    ).format(TITLE, panels.marker(study, BASE_POLICY), BASE_POLICY, head, body, notes.render())
+    heads = [Markup("{}{}").format(panels.marker(study, BASE_POLICY), BASE_POLICY)]
+    for policy in policies:
+        heads += [f"over {base_of(policy)}", Markup("{}{}").format(panels.marker(study, policy), policy)]
+    rows = [(workload, _cells(study, workload, policies, notes)) for workload in study.plan.workloads]
+    ours = tables.table(TITLE, ["workload", *heads], rows, f"{ENVIRONMENT}, counted")
+    runs = [Run(workload, ENVIRONMENT, policy) for workload in study.plan.workloads for policy in policies]
+    over = [f"{run.workload}, {run.policy}: {why}" for run in runs if (why := too_much(study, run))]
+    listed = tables.listing("Over the bound:", over, "No run is over the bound.")
+    return ours + listed + notes.render() + _printed()
 
 
-def _cells(study: Study, workload: str, policies: list[str], notes: panels.Notes) -> Markup:
-    shown = [(study.value(Run(workload, ENVIRONMENT, BASE_POLICY), KEY), "mib")]
+def _cells(study: Study, workload: str, policies: list[str], notes: panels.Notes) -> list[Markup]:
+    shown = [notes.show(study.value(Run(workload, ENVIRONMENT, BASE_POLICY), KEY), "mib")]
     for policy in policies:
         run = Run(workload, ENVIRONMENT, policy)
-        shown += [(extra(study, run), "percent"), (study.value(run, KEY), "mib")]
-    return Markup("").join(Markup('<td class="num">{}</td>').format(notes.show(*each)) for each in shown)
+        shown.append(tables.shown(notes, extra(study, run), "percent", too_much(study, run)))
+        shown.append(notes.show(study.value(run, KEY), "mib"))
+    return shown
+
+
+def _printed() -> Markup:
+    """The paper's table, in its unit."""
+    notes = panels.Notes("note-abh-tab02-paper")
+    heads = ["benchmark", "REG", "over REG", "THP", "over THP", "ABH"]
+    rows = []
+    for name, row in reference.read("abh", "tab02").items():
+        numbers = [row.get(key) or missing("not printed") for key in REFERENCE]
+        styles = ["percent" if key.startswith("extra") else "plain" for key in REFERENCE]
+        rows.append((name, [notes.show(*each) for each in zip(numbers, styles, strict=True)]))
+    return tables.table(TITLE, heads, rows, "the paper's Table 2, MB, reference") + notes.render()
 
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ TITLE = "Malloc implementations, natively"
 CAPTION = (
     "Patched ptmalloc with its tunable off and on, against the distribution's and other implementations, with their "
     "defaults where no setting is named, on the hardware and the unpatched kernel of the machine that measured. Faults "
-    "are counted, times are measured; ratios are to the distribution's malloc in the same round. Hugepage faults are "
-    "the whole system's."
+    "are counted, times are measured; ratios are to the distribution's malloc in the same round."
 )
 KINDS = ("counted", "measured")  # in columns of their own, never on one axis
 

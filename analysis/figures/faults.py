@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Minor page faults relative to the 4 KiB policy in the same environment (after abh figure 7)."""
+"""How many minor page faults each policy saves of those with small pages (after abh figure 7)."""
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -15,12 +14,19 @@ from abh.bench.spec import Run
 from abh.report import figures, panels
 from abh.report.study import BASE_POLICY, Number, Study
 
-TITLE = "Page faults"
+TITLE = "Page faults saved"
 CAPTION = (
-    f"Minor page faults of the workload over those with policy {BASE_POLICY} (4 KiB pages only), same workload "
-    "and environment. 1 means no fault was saved; 0.02 is the 98% reduction the paper reports for its own policy."
+    f"Share of the workload's minor page faults under policy {BASE_POLICY} (4 KiB pages only) that it no longer has, "
+    "same workload and environment. 0% means that no fault was saved; the paper reports over 98% for ABH on gcc, milc "
+    "and dedup. Code and files are faulted in whatever the policy: where a program has little memory, they are much."
 )
 KINDS = ("counted",)
+
+
+def saved(study: Study, run: Run) -> Number:
+    """The share of faults that hugepages saved; negative where there are more."""
+    ratio = study.relative(run, "minor_faults")
+    return ratio if ratio.value is None else Number(1 - ratio.value, ratio.unit, ratio.kind)
 
 
 def table(study: Study) -> list[dict[str, object]]:
@@ -29,9 +35,9 @@ def table(study: Study) -> list[dict[str, object]]:
         figures.cell_row(
             study,
             run,
-            study.relative(run, "minor_faults"),
+            saved(study, run),
             minor_faults=study.value(run, "minor_faults").value,
-            base=str(dataclasses.replace(run, policy=BASE_POLICY)),
+            base=str(Run(run.workload, run.environment, BASE_POLICY)),
         )
         for run in study.plan.runs()
     ]
@@ -39,14 +45,8 @@ def table(study: Study) -> list[dict[str, object]]:
 
 def render(study: Study) -> Markup:
     """The HTML."""
-
-    def value(run: Run) -> Number:
-        return study.relative(run, "minor_faults")
-
     others = tuple(policy for policy in study.plan.policies if policy != BASE_POLICY)
-    numbers = [value(run).value for run in study.plan.runs()]
-    end = max([1.0, *(number for number in numbers if number is not None)])
-    return panels.render(study, panels.Axis(value, "times", end=end), "faults", others)
+    return panels.render(study, panels.Axis(lambda run: saved(study, run), "percent", end=1.0), "faults", others)
 
 
 if __name__ == "__main__":

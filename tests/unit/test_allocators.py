@@ -83,6 +83,16 @@ def test_ratios_are_of_one_round_and_medians_over_rounds() -> None:
     assert other.rounds == 3
 
 
+def test_hugepages_are_the_fewest_of_any_round() -> None:
+    own = [sample(minor=10_000, huge=200), sample(minor=10_000, huge=20), sample(minor=10_000, huge=90)]
+    (line,) = allocators.summarize("rows", "smoke", "always", {allocators.BASE: own})
+    assert (line.huge_faults, line.huge_faults_high) == (20, 200)
+    assert line.alloc_ratio == own[1].alloc_ratio
+    assert "20–200" in allocators.cells(line)
+    (line,) = allocators.summarize("rows", "smoke", "always", {allocators.BASE: own[:1]})
+    assert "200" in allocators.cells(line)
+
+
 def test_every_implementation_runs_in_every_round_and_none_always_first() -> None:
     order: list[str] = []
 
@@ -165,7 +175,11 @@ def test_environment_chooses_the_implementation() -> None:
     assert by_name["stock"].environment(None) == {}
     assert by_name["patched abh=1"].environment(None) == {"GLIBC_TUNABLES": "glibc.malloc.abh=1"}
     assert by_name["jemalloc"].environment("/x.so") == {"LD_PRELOAD": "/x.so"}
-    assert [each.name for each in ALLOCATORS if each.patched] == ["patched off", "patched abh=1"]
+    assert [each.name for each in ALLOCATORS if each.patched] == [
+        "patched off",
+        "patched abh=1",
+        "patched abh=1, no offset",
+    ]
     assert next(iter(by_name)) == allocators.BASE
 
 
@@ -225,7 +239,7 @@ def test_table_and_figure_show_each_line(tmp_path: Path, capsys: pytest.CaptureF
     allocators.show(lines)
     shown = capsys.readouterr().out
     assert all(each.name in shown for each in ALLOCATORS)
-    assert "96.1 %" in shown
+    assert "96.1 %" in shown and "\N{HORIZONTAL ELLIPSIS}" not in shown
 
     figure = figures.load(figures.FIGURES / "allocators.py")
     study = make_study(Plan(), {}, tmp_path)

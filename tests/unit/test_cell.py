@@ -119,10 +119,11 @@ def test_the_guests_part_says_what_the_files_say(name, size):
     lines = cell.guest_lines(made).splitlines()
     assert (lines[0], lines[-1], lines.count("end")) == ("ABHCELL 1", "end", 1)
     told = [(key, rest) for key, _, rest in (line.partition(" ") for line in lines[1:-1])]
-    assert {key for key, _ in told} <= {"require", "absent", "set", "env", "cwd", "timeout", "arg"}
+    assert {key for key, _ in told} <= {"require", "absent", "set", "env", "before", "cwd", "timeout", "arg"}
     assert [rest for key, rest in told if key == "arg"] == made.workload.argv_for(size)
     env = {**made.workload.env, **made.policy.guest.env}
     assert [rest for key, rest in told if key == "env"] == [f"{key}={value}" for key, value in env.items()]
+    assert tuple(rest for key, rest in told if key == "before") == made.policy.guest.before
     assert ("cwd", f"/abh/workloads/{made.workload.name}") in told
     assert ("timeout", str(made.workload.timeout_s)) in told
     limit = re.search(r"#define ABH_MAX_WORDS (\d+)", PROTOCOL.read_text())
@@ -175,6 +176,12 @@ def test_a_lack_is_of_a_folder_not_of_names_that_begin_alike():
     lines = cell.guest_lines(cell.Cell(**{**vars(made), "environment": environment, "policy": policy})).splitlines()
     assert "set /sys/ab 2" in lines
     assert "set /sys/a/b 1" not in lines
+
+
+def test_a_fragmented_guest_is_made_before_the_workload():
+    lines = cell.guest_lines(one("sqlite@kvm-hap~abh-fragmented")).splitlines()
+    assert "before /abh/abh-fragment" in lines
+    assert "before" not in cell.guest_lines(one("sqlite@kvm-hap~abh"))
 
 
 def test_a_host_loads_its_modules_with_their_parameters_and_sets_its_knobs():

@@ -61,6 +61,14 @@ def test_json(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["workloads"][0]["sizes"] == ["smoke", "paper"]
 
 
+def test_groups_of_policies_are_listed_by_themselves(tree: Path) -> None:
+    (tree / "vm-configs/policies/extra").mkdir()
+    (tree / "vm-configs/policies/extra/less.toml").write_text('purpose = "Less."\norder = 1\n', encoding="utf-8")
+    found = list_command.listing(tree)
+    assert [row["name"] for row in found["policies"]] == ["reg", "thp"]
+    assert [row["name"] for row in found["policies of the group extra"]] == ["less"]
+
+
 @pytest.mark.parametrize(
     ("wanted", "names"), [("th", ["thp"]), ("*p", ["thp"]), ("?e?", ["reg"]), ("p", ["thp", "a-program"])]
 )

@@ -125,9 +125,79 @@ def test_table_2_compares_thp_with_reg_and_the_rest_with_thp(study: Study) -> No
         assert (reg["base"], paper["base"], thp["base"]) == ("n/a", "thp", "reg")
         assert thp["extra"] == pytest.approx(thp["value"] / reg["value"] - 1)
         assert paper["extra"] == pytest.approx(paper["value"] / thp["value"] - 1) and paper["extra"] < 0
-    html = str(FIGURES["abh_tab02"].render(study))
-    assert html.count('<td class="num">') == 8 * 5 and "over reg" in html and "over thp" in html
-    assert f"{100 * rows['cc1', 'thp-paper']['extra']:.1f}%" in html  # type: ignore[operator]
+    ours, papers = str(FIGURES["abh_tab02"].render(study)).split("the paper&#39;s Table 2, MB, reference</caption>")
+    assert ours.count('<td class="num">') == 8 * 5 and "over reg" in ours and "over thp" in ours
+    assert f"{100 * rows['cc1', 'thp-paper']['extra']:.1f}%" in ours  # type: ignore[operator]
+    assert "No run is over the bound." in ours
+    assert papers.count('<td class="num">') == 9 * 5 and "753.60" in papers
+
+
+def over_thp(folder: Path, thp: dict[str, float], **policies: dict[str, float]) -> Study:
+    """Native runs of sqlite with these counted values."""
+    folder.mkdir(exist_ok=True)
+    for policy, values in {"thp": thp, **policies}.items():
+        data = matrix.result("sqlite", "native", "thp")
+        data |= {"run": f"sqlite@native~{policy.replace('_', '-')}", "policy": policy.replace("_", "-")}
+        data["values"] = {name: {"value": value, "unit": "count", "kind": "counted"} for name, value in values.items()}
+        (folder / f"{data['run']}.json").write_text(json.dumps(data))
+    return make_study(Plan(("sqlite",), ("native",), ("reg", "thp", "thp-paper", "abh")), load(folder), folder)
+
+
+@pytest.mark.parametrize(
+    ("thp", "abh", "told"),
+    [
+        (10_000, 12_048, ""),
+        (10_000, 12_049, "2049 KiB more than thp, over 2048 KiB"),
+        (51_199, 53_247, ""),  # just below 50 MiB: two more are no exception
+        (51_200, 53_247, "4.0% more than thp, over 3%"),
+        (200_000, 205_990, ""),
+        (200_000, 206_100, "3.0% more than thp, over 3%"),
+        (200_000, 100_000, ""),
+    ],
+)
+def test_table_2_marks_what_abh_takes_over_its_bound(tmp_path: Path, thp: int, abh: int, told: str) -> None:
+    figure = FIGURES["abh_tab02"]
+    more = {"rss_peak_kib": 3 * thp}  # of a policy that is none of ABH: no bound holds for it
+    study = over_thp(tmp_path, {"rss_peak_kib": thp}, abh={"rss_peak_kib": abh}, thp_paper=more)
+    rows = {row["policy"]: row["too_much"] for row in figure.table(study)}
+    assert (rows["abh"], rows["thp-paper"], rows["thp"]) == (told, "", "")
+    html = str(figure.render(study))
+    assert html.count('class="out"') == bool(told) and (f"sqlite, abh: {told}" in html) == bool(told)
+
+
+def test_faults_are_those_that_are_saved(tmp_path: Path) -> None:
+    study = over_thp(tmp_path, {"minor_faults": 600}, reg={"minor_faults": 1000}, abh={"minor_faults": 20})
+    rows = {row["policy"]: row["value"] for row in FIGURES["faults"].table(study)}
+    assert (rows["reg"], rows["thp"], rows["abh"]) == (0, pytest.approx(0.4), pytest.approx(0.98))
+    html = str(FIGURES["faults"].render(study))
+    assert "98.0%" in html and "left:98.00%" in html
+
+
+def test_more_instructions_than_half_a_percent_are_exceptions(tmp_path: Path) -> None:
+    counts = {"abh": 10_051, "abh_kernel": 10_050, "abh_off": 9_000}
+    policies = {name: {"instructions": count} for name, count in counts.items()}
+    study = over_thp(tmp_path, {"instructions": 10_000}, **policies, thp_paper={"instructions": 20_000})
+    rows = {row["policy"]: (row["value"], row["exception"]) for row in FIGURES["instructions"].table(study)}
+    assert rows == {
+        "abh": (pytest.approx(0.0051), True), "abh-kernel": (pytest.approx(0.005), False),
+        "abh-off": (pytest.approx(-0.1), False),
+    }  # fmt: skip
+    html = str(FIGURES["instructions"].render(study))
+    assert html.count('class="out"') == 1 and "1 of 3 runs execute over 0.5% more" in html
+    assert "<li>sqlite@native~abh: +0.51%</li>" in html and "-10.00%" in html
+    study = over_thp(tmp_path / "calm", {"instructions": 10_000}, abh={"instructions": 10_000})
+    assert "None of 1 runs executes over 0.5% more" in FIGURES["instructions"].render(study)
+
+
+def test_splits_are_shown_where_they_occur(tmp_path: Path) -> None:
+    split = {"huge_splits": 0, "huge_pmd_splits": 7}
+    study = over_thp(tmp_path, {"huge_splits": 0, "huge_pmd_splits": 0}, abh=split)
+    html = str(FIGURES["splits"].render(study))
+    assert html.count("<table>") == 1 and "sqlite, mappings split" in html and '<td class="num">7</td>' in html
+    rows = {(row["policy"], row["quantity"]): row["value"] for row in FIGURES["splits"].table(study)}
+    assert rows["abh", "huge_pmd_splits"] == 7 and rows["thp", "huge_splits"] == 0
+    calm = over_thp(tmp_path / "calm", {"huge_splits": 0, "huge_pmd_splits": 0})
+    assert "No hugepage was split." in FIGURES["splits"].render(calm)
 
 
 def test_an_incomplete_script_is_an_error(tmp_path: Path) -> None:

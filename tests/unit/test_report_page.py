@@ -70,6 +70,16 @@ def test_the_page_is_well_formed_and_self_contained(text: str) -> None:
     assert not re.search(r"url\(|@import|https?://", text)
 
 
+def test_every_figure_of_all_that_can_be_asked_for_has_a_table(tmp_path: Path) -> None:
+    folder = matrix.write_asked(tmp_path)
+    made = make_study(matrix.PLAN, load(folder), folder)
+    for figure in figures.find():
+        assert "<table" in figure.render(made) and figure.table(made), figure.name
+    parser = Balance()
+    parser.feed(page.render(made, figures.find()))
+    assert parser.open == []
+
+
 def test_hostile_text_is_escaped(text: str) -> None:
     assert "<script" not in text
     assert html.escape("<script>alert(1)</script>") in text

@@ -84,6 +84,15 @@ def test_options_reach_the_cell(tmp_path, monkeypatch):
     assert seen == [(RUN, "smoke", True), (RUN, "paper", False)]
 
 
+def test_results_of_a_group_of_policies_have_a_folder_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(cell, "run", lambda one: made("success"))
+    name = "sqlite@kvm-hap~abh-none"
+    for words, place in (([], "ablation"), (["--explain"], "explained"), (["--mmu", "zen2"], "mmu/zen2")):
+        run(name, "--results", tmp_path, *words)
+        assert (tmp_path / place / f"{name}.json").is_file()
+        assert not (tmp_path / f"{name}.json").exists()
+
+
 @pytest.mark.parametrize("place", ["file", "file/inner", "/proc/results", "/proc/1"])
 def test_a_bad_folder_fails_before_the_run(tmp_path, monkeypatch, place):
     (tmp_path / "file").touch()

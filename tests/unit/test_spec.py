@@ -472,11 +472,34 @@ def test_a_policy_has_the_settings_it_extends_then_its_own(tree: Path) -> None:
     assert spec.policies(tree)["more"] == more
 
 
-def test_a_policy_extends_a_known_one_that_stands_alone(tree: Path) -> None:
+def test_a_policy_extends_a_known_one_and_what_that_extends(tree: Path) -> None:
     assert "did you mean `reg`" in str(error_of(lambda: extend(tree, "more", 'extends = "rge"\n')))
-    extend(tree, "more", 'extends = "reg"\n')
+    extend(tree, "more", 'extends = "reg"\n[guest]\nenv = { A = "b", C = "d" }\n')
+    most = extend(tree, "most", 'extends = "more"\n[guest]\nenv = { A = "e" }\n')
+    assert most.guest.env == {**spec.policy("reg", tree).guest.env, "A": "e", "C": "d"}
+    assert most.requires == spec.policy("reg", tree).requires
+
+
+def test_a_policy_that_extends_itself_by_way_of_another_is_an_error(tree: Path) -> None:
+    (tree / "vm-configs/policies/more.toml").write_text('purpose = "x"\norder = 1\nextends = "most"\n')
     error = str(error_of(lambda: extend(tree, "most", 'extends = "more"\n')))
-    assert "itself extends" in error and "most.toml" in error and "extend `reg`" in error
+    assert "extends itself" in error and "more.toml" in error
+
+
+# --- groups of policies -----------------------------------------------------------------------------------------
+
+
+def test_policies_in_a_folder_are_no_part_of_the_study(tree: Path) -> None:
+    (tree / "vm-configs/policies/extra").mkdir()
+    path = tree / "vm-configs/policies/extra/less.toml"
+    path.write_text('purpose = "Less."\norder = 1\nextends = "reg"\n')
+    assert list(spec.policies(tree)) == ["reg"] and spec.groups(tree) == ["extra"]
+    assert list(spec.policies(tree, "extra")) == ["less"]
+    assert spec.policy(spec.Run.parse("rows@kvm-hap~less", tree).policy, tree).group == "extra"
+    assert spec.policy("less", tree).guest == spec.policy("reg", tree).guest
+    extend(tree, "over", 'extends = "less"\n')
+    path.rename(path.with_name("reg.toml"))
+    assert "two policies of one name" in str(error_of(lambda: spec.policies(tree)))
 
 
 # --- the policies of the study ----------------------------------------------------------------------------------

@@ -77,6 +77,17 @@ def test_results_with_the_mmu_model_have_a_folder_of_their_own(steps):
         run("--mmu", "zen2", "--machine", "local")
 
 
+def test_a_group_of_policies_runs_when_asked_for_into_a_folder_of_its_own(steps):
+    assert run("--workload", "sqlite", "--environment", "native", "--group", "ablation") == 0
+    targets = steps.words[steps.words.index("--") + 1 :]
+    policies = {file.stem for file in (paths.VM_CONFIGS / "policies" / "ablation").glob("*.toml")}
+    assert set(targets) == {f"analysis/measured/ablation/sqlite@native~{name}.json" for name in policies}
+    assert len(policies) > 20 and "folder=analysis/measured/ablation" in steps.words
+    with pytest.raises(AbhError, match="unknown group") as caught:
+        run("--group", "ablatoin")
+    assert caught.value.next_step == "did you mean `ablation`?"
+
+
 @pytest.mark.parametrize(("workflow", "reported", "status"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)])
 def test_failed_cells_are_reported_first_and_then_fail_the_study(steps, workflow, reported, status):
     steps.workflow, steps.report = workflow, reported

@@ -4,6 +4,7 @@
  *
  *   lines FILE LIMIT       each line of a cell as <key>|<rest>
  *   value FILE KEY         the number after KEY in a table
+ *   hugepages FILE -       free hugepages in a table like /proc/buddyinfo
  */
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -24,6 +25,10 @@ int main(int argc, char **argv)
 		return 3;
 	if (!strcmp(argv[1], "value")) {
 		printf("%lld\n", abh_table_value(text, argv[3]));
+		return 0;
+	}
+	if (!strcmp(argv[1], "hugepages")) {
+		printf("%lld\n", abh_free_hugepages(text));
 		return 0;
 	}
 	for (char *rest = text; abh_next_line(&rest, &line);)

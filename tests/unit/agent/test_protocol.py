@@ -123,3 +123,25 @@ def test_a_value_is_that_of_the_whole_key(harness, tmp_path, key, value):
     (tmp_path / "table").write_text(TABLE)
     done = run(harness, "value", tmp_path / "table", key)
     assert (done.returncode, done.stdout) == (0, f"{value}\n")
+
+
+BUDDYINFO = """\
+Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      1      2 
+Node 0, zone    DMA32   4190     12      7      9     12      6      3      1    511      4    100 
+Node 1, zone   Normal      9      0      0      0      0      0      0      0      0      1      0 
+"""  # noqa: W291
+
+
+@pytest.mark.parametrize(
+    ("text", "hugepages"),
+    [
+        (BUDDYINFO, 1 + 4 + 4 + 200 + 1),
+        (BUDDYINFO.replace(" 1      2 ", " 0      0 ").replace("4    100", "0      0"), 1),
+        ("Node 0, zone      DMA      1      1\n", 0),
+        ("garbage\n", 0),
+    ],
+)
+def test_free_hugepages_are_blocks_of_512_pages_and_more(harness, tmp_path, text, hugepages):
+    (tmp_path / "buddyinfo").write_text(text)
+    done = run(harness, "hugepages", tmp_path / "buddyinfo", "-")
+    assert (done.returncode, done.stdout.strip()) == (0, str(hugepages))

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""What the random offsets are for: chunks that are walked in lock-step, with them and without (abh section 6.2)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from markupsafe import Markup
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from abh.bench.spec import Run
+from abh.commands import allocators
+from abh.report import figures, groups, modelled, panels, tables
+from abh.report.study import Number, Study, divide, missing
+
+TITLE = "Offsets against set conflicts"
+CAPTION = (
+    "set-conflict walks large chunks in lock-step; the paper's worst case without offsets was 60% slower. Congruent "
+    "chunks start on the same cache line modulo 2 MB and meet in the same sets of every cache. Emulation has no "
+    "caches: what the chunks do there is counted by the model of the MMU where data goes through its caches, and "
+    "measured for malloc's half on this machine, as a multiple of the time with stock malloc."
+)
+KINDS = ("counted", "measured")  # in tables of their own, never on one axis
+WORKLOAD = "set-conflict"
+GROUP = "controls"
+WITHOUT = "abh-no-offset"
+POLICIES = ("thp", "abh", WITHOUT)
+SERVED = {"l1": "L1", "l2": "L2", "l3": "L3", "memory": "memory"}
+ALLOCATORS = ("stock", "patched abh=1", "patched abh=1, no offset")
+
+
+def share(study: Study, run: Run, place: str) -> Number:
+    """The share of the data accesses, of all layers, that this cache served."""
+    parts = {name: study.value(run, f"data_refs_{name}") for name in SERVED}
+    if lost := next((part for part in parts.values() if part.value is None), None):
+        return lost
+    total = sum(part.value for part in parts.values() if part.value is not None)
+    if not total:
+        return missing("the model of the MMU was not told to send data through its caches")
+    return divide(parts[place], Number(total, parts[place].unit, parts[place].kind))
+
+
+def _studies(study: Study) -> Iterator[tuple[str, Study]]:
+    """Where the numbers of chunks are, then each processor of the model."""
+    if found := groups.study_of(study, GROUP, POLICIES[:-1]):
+        yield "", found
+    yield from modelled.studies(study).items()
+
+
+def _runs(study: Study) -> list[Run]:
+    """Only where the offsets were switched off: there is nothing to compare elsewhere."""
+    where = [run.environment for run in study.results if run.workload == WORKLOAD and run.policy == WITHOUT]
+    return [Run(WORKLOAD, environment, policy) for environment in sorted(where) for policy in POLICIES]
+
+
+def _lines(study: Study) -> list[allocators.Line]:
+    found = allocators.read(study.folder / allocators.RESULT) if study.folder else []
+    return [line for line in found if line.workload == WORKLOAD and line.allocator in ALLOCATORS]
+
+
+def table(study: Study) -> list[dict[str, object]]:
+    """The CSV: counted, then measured."""
+    rows: list[dict[str, object]] = []
+    for cpu, one in _studies(study):
+        names = [(f"data_refs_{place}", place) for place in SERVED] if cpu else [("congruent", "")]
+        rows += [
+            {"cpu": cpu or "n/a", "quantity": name, **figures.cell_row(one, run, _value(one, run, name, place))}
+            for run in _runs(one)
+            for name, place in names
+        ]
+    for line in _lines(study):
+        rows.append(
+            {
+                "cpu": "this machine", "quantity": "time of stock", "workload": WORKLOAD, "environment": "this machine",
+                "policy": line.allocator, "size": line.size, "value": line.time_ratio, "unit": "ratio",
+                "kind": "measured", "reason": "",
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _value(study: Study, run: Run, name: str, place: str) -> Number:
+    return share(study, run, place) if place else study.value(run, name)
+
+
+def render(study: Study) -> Markup:
+    """The HTML."""
+    notes = panels.Notes("note-set-conflict")
+    parts = [_counted(cpu, one, notes) for cpu, one in _studies(study) if _runs(one)]
+    if lines := _lines(study):
+        cells = [(line.allocator, [Markup("{}").format(cell) for cell in allocators.cells(line)]) for line in lines]
+        parts.append(tables.table(TITLE, ["malloc", *allocators.COLUMNS], cells, "this machine, measured and counted"))
+    if not parts:
+        return Markup("<p>Not run here: <code>make controls</code> counts, <code>make allocators</code> measures.</p>")
+    return Markup("").join(parts) + notes.render()
+
+
+def _counted(cpu: str, study: Study, notes: panels.Notes) -> Markup:
+    columns = SERVED if cpu else {"": "congruent chunks"}
+    rows = [
+        (
+            f"{run.environment}, {run.policy}",
+            [
+                tables.shown(notes, _value(study, run, "congruent", place), "percent" if place else "count")
+                for place in columns
+            ],
+        )
+        for run in _runs(study)
+    ]
+    heads = [f"served by {name}" if cpu else name for name in columns.values()]
+    return tables.table(TITLE, ["run", *heads], rows, f"data accesses, {cpu}" if cpu else "chunks")
+
+
+if __name__ == "__main__":
+    sys.exit(figures.alone(__file__))

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""In a guest whose free memory is in pieces there are no hugepages, aligned or not, and programs run all the same."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from abh.bench import cell
+
+
+@pytest.mark.parametrize(
+    ("workload", "policy", "hugepages"), [("tlb-overflow", "thp", 48), ("sqlite", "abh", 8), ("dedup", "abh", 12)]
+)
+def test_a_fragmented_guest_refuses_what_another_gives(run_cell, workload, policy, hugepages):
+    whole, split = (run_cell(f"{workload}@native~{name}") for name in (policy, f"{policy}-fragmented"))
+    if whole.outcome == "skip":
+        pytest.skip(whole.reason)
+    assert whole.outcome == split.outcome == "success", split.reason
+    numbers = {name: (whole.values[name].value, split.values[name].value) for name in split.values}
+    assert numbers["huge_faults"][0] >= hugepages and numbers["huge_fallbacks"][0] == 0
+    assert numbers["free_hugepages"][0] > 200 and numbers["free_hugepages"][1] == 0
+    assert numbers["huge_faults"][1] <= 1 and numbers["huge_fallbacks"][1] >= hugepages
+    assert numbers["alloc_ratio"][1] < 0.02
+
+
+def test_offsets_keep_chunks_from_being_congruent(run_cell):
+    with_, without = (run_cell(f"set-conflict@native~{policy}") for policy in ("abh", "abh-no-offset"))
+    if with_.outcome == "skip":
+        pytest.skip(with_.reason)
+    assert with_.outcome == without.outcome == "success"
+    assert with_.values["congruent"].value <= 2, "18 chunks at 32,768 cache lines: two meet now and then"
+    assert without.values["congruent"].value == without.values["chunks"].value
+
+
+@pytest.mark.parametrize("command", ["/bin/false", "/no/such/program"])
+def test_what_is_not_ready_before_the_workload_is_an_error(command):
+    one = cell.Cell.of("sqlite@native~thp", "smoke")
+    guest = one.policy.guest.model_copy(update={"before": (command,)})
+    result = cell.run(dataclasses.replace(one, policy=one.policy.model_copy(update={"guest": guest})))
+    assert result.outcome == "error"
+    assert command in str(result.reason) and "not 'ready'" in str(result.reason)
