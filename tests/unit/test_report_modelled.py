@@ -92,8 +92,7 @@ def test_two_kinds_share_no_axis(study: Study, tmp_path: Path) -> None:
     made["values"]["guest_user_accesses"]["kind"] = "emulated"
     path.write_text(json.dumps(made))
     with pytest.raises(figures.AbhError, match="share one axis"):
-        modelled.rows(study, lambda one, run: figures.share(
-            one.value(run, "guest_user_tlb_misses"), one.value(run, "guest_user_accesses")))  # fmt: skip
+        FIGURES["tlb_misses"].table(study)
     assert Run("sqlite", "native", "reg") in study.results
 
 

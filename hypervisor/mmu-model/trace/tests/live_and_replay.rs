@@ -4,13 +4,13 @@
 use std::io::Write;
 
 use mmu_model::address::{Machine, PageSize, Virtual};
-use mmu_model::context::{Context, Control, Kind, Layer, Levels, Tables};
+use mmu_model::context::{Context, Kind, Levels};
 use mmu_model::counters::Counters;
 use mmu_model::cpu::{BUILT_IN, Cpu};
 use mmu_model::invalidate::Event;
 use mmu_model::memory::Memory;
 use mmu_model::mmu::Mmu;
-use mmu_model::synthetic::{Builder, OPEN, Observer, Pages, Random, World};
+use mmu_model::synthetic::{Builder, OPEN, Observer, Pages, Random, World, user_on};
 use mmu_model::x86::bit;
 use mmu_trace::error::TraceError;
 use mmu_trace::format::VERSION;
@@ -106,15 +106,7 @@ fn a_dirty_bit_that_comes_late_is_recorded() {
     let mut tables = Builder::new(0x1000, 0, Levels::Four);
     let leaf = |bits| OPEN | bit::ACCESSED | bits;
     tables.map(&mut memory.0, PAGE, PageSize::K4, 0x50_0000, leaf(0));
-    let context = Context {
-        layer: Layer::GuestUser,
-        space: 0,
-        user: true,
-        control: Control::default(),
-        asid: 0,
-        pcid: 0,
-        tables: Tables::Flat { root: Machine::new(tables.root), levels: Levels::Four },
-    };
+    let context = user_on(&tables, None);
     let cpu = Cpu::built_in("i7-3770").unwrap().unwrap();
     let (mut mmu, mut recorder) = (Mmu::new(&cpu), Recorder::new(vec![], 1).unwrap());
     // The entries above the leaf have been walked.
