@@ -13,10 +13,11 @@ from abh.report import figures, modelled
 
 TITLE = "TLB misses"
 CAPTION = (
-    "Share of the program's own accesses that miss in every level of the TLB, so that tables are walked: loads, stores, "
-    "and the fetches that begin in another page than the last. The model of the MMU looks up every access that the "
-    "emulated machine makes, in the page tables that its kernels and hypervisors built. Kernels and hypervisors share "
-    "the TLB; their accesses are counted in the CSV. The values of the paper's figure 8 are not in its text."
+    "Share of the program's own accesses that miss in every level of the TLB, so that tables are walked: of loads, "
+    "stores, and fetches from another page than the last. The model of the MMU looks up every access that the emulated "
+    "machine makes, in the page tables that its kernels and hypervisors built. Kernels and hypervisors share the TLB; "
+    "their accesses are counted in the CSV. The paper's figure 8 has the same for three environments, its values are "
+    "not in its text."
 )
 KINDS = ("counted",)
 

@@ -91,13 +91,14 @@ impl Mmu {
             asid_tags: cpu.asid_tags,
             root_tags: cpu.nested_root_tags,
             splits_1g: cpu.second_level_splits_1g,
-            data_through_caches: false,
+            data_through_caches: true,
         };
         mmu.set_context(&context);
         mmu
     }
 
-    /// Send data accesses through the cache hierarchy too, so that page-table lines compete with data for room.
+    /// Whether data accesses go through the cache hierarchy too, so that page-table lines compete with data for room;
+    /// they do unless told otherwise.
     pub fn set_data_through_caches(&mut self, on: bool) {
         self.data_through_caches = on;
     }

@@ -14,6 +14,8 @@ pub struct Wanted {
     pub cpu: Option<Cpu>,
     /// What stands between machine and program.
     pub stack: Stack,
+    /// Send data through the model's caches.
+    pub data: bool,
     /// The checking mode.
     pub check: bool,
     /// Where it is recorded.
@@ -22,7 +24,8 @@ pub struct Wanted {
 
 /// As QEMU passes them.
 pub fn arguments(words: &[String]) -> Result<Wanted, String> {
-    let (mut out, mut cpu, mut stack, mut check, mut traces) = (None, None, None, false, None);
+    let (mut out, mut cpu, mut stack, mut traces) = (None, None, None, None);
+    let (mut check, mut data) = (false, true);
     for word in words {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("{word:?} is no key=value"))?;
         match (key, value) {
@@ -36,6 +39,7 @@ pub fn arguments(words: &[String]) -> Result<Wanted, String> {
             ("stack", "native") => stack = Some(Stack::Native),
             ("stack", "hvm") => stack = Some(Stack::Hvm),
             ("stack", "pv") => stack = Some(Stack::Pv),
+            ("data", "on" | "off") => data = value == "on",
             ("check", "on" | "off") => check = value == "on",
             _ => return Err(format!("{word:?} is not known")),
         }
@@ -45,7 +49,7 @@ pub fn arguments(words: &[String]) -> Result<Wanted, String> {
     }
     let out = out.ok_or("no output file; add out=PATH")?;
     let stack = stack.ok_or("no stack; add stack=native, hvm or pv")?;
-    Ok(Wanted { out, cpu, stack, check, traces })
+    Ok(Wanted { out, cpu, stack, data, check, traces })
 }
 
 #[cfg(test)]
@@ -58,7 +62,7 @@ mod tests {
             let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
             arguments(&words).err().unwrap_or_default()
         };
-        assert_eq!(configured(&["out=o", "stack=pv", "cpu=zen2", "check=on"]), "");
+        assert_eq!(configured(&["out=o", "stack=pv", "cpu=zen2", "data=off", "check=on"]), "");
         assert!(configured(&["out=o", "stack=pv"]).contains("cpu=NAME"));
         assert!(configured(&["out=o", "cpu=zen2"]).contains("add stack="));
         assert!(configured(&["stack=pv", "cpu=zen2"]).contains("add out="));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The MMU model, live in the emulated machine: a TCG plugin for qemu-system-x86_64 with one vCPU.
 //!
-//!     -plugin libmmu_plugin.so,out=FILE,stack=native|hvm|pv[,cpu=i7-3770][,check=on][,trace=FILE]
+//!     -plugin libmmu_plugin.so,out=FILE,stack=native|hvm|pv[,cpu=i7-3770][,data=off][,check=on][,trace=FILE]
 //!
 //! Counts between the region marks of agent/region.h, and appends to FILE one line of JSON at each region's end:
-//! `{"region": 1, "cpu": …, "check": {…}, "trace": {…}, "counters": {…}}`. A region begins with empty TLBs, and
+//! `{"region": 1, "cpu": …, "check": {…}, "trace": {…}, "counters": {…}, "estimate": {…}, "perf": {…}}`. A region begins with empty TLBs, and
 //! outside it the plugin sleeps; with check=on it never does, and every machine address that the model finds is
 //! compared with the one that the emulator used. With trace= the region is recorded too, or, without cpu=, only that.
 //!
@@ -28,7 +28,9 @@ use std::io::Write as _;
 use mmu_model::address::{Machine, Virtual};
 use mmu_model::context::Kind;
 use mmu_model::cpu::Cpu;
+use mmu_model::estimate::Estimate;
 use mmu_model::mmu::Mmu;
+use mmu_model::perf;
 use serde_json::json;
 
 use crate::arguments::{Wanted, arguments};
@@ -50,6 +52,7 @@ const PAGE_SHIFT: u32 = 12;
 
 struct Plugin {
     cpu: Option<Cpu>,
+    data: bool,
     out: String,
     listeners: Listeners,
     follower: Follower,
@@ -64,6 +67,8 @@ struct Plugin {
     code_page: u64,
     /// The same for translated code, as it was called when it was translated; another call of the page is harmless.
     translated_page: Number,
+    /// Counted by translated code; from the region's begin on they are the region's.
+    instructions: Number,
 }
 
 /// QEMU's callbacks carry no pointer of ours that all of them could use.
@@ -82,6 +87,15 @@ unsafe fn plugin() -> &'static mut Plugin {
 }
 
 impl Plugin {
+    /// The model with nothing in it.
+    fn fresh(&self) -> Option<Mmu> {
+        self.cpu.as_ref().map(|cpu| {
+            let mut mmu = Mmu::new(cpu);
+            mmu.set_data_through_caches(self.data);
+            mmu
+        })
+    }
+
     fn awake(&self) -> bool {
         self.open || self.check.on
     }
@@ -146,10 +160,13 @@ impl Plugin {
         self.regions += 1;
         self.open = true;
         self.not_followed = 0;
-        self.listeners.begin(self.regions, self.cpu.as_ref().map(Mmu::new));
+        let fresh = self.fresh();
+        self.listeners.begin(self.regions, fresh);
         self.follower.restart();
         self.forget_code_page();
         self.entries_before = self.follower.entries;
+        // SAFETY: the only vCPU's number.
+        unsafe { qemu::qemu_plugin_u64_set(self.instructions, 0, 0) };
     }
 
     fn end(&mut self) {
@@ -157,7 +174,10 @@ impl Plugin {
             return;
         }
         self.open = false;
-        let trace = self.listeners.end(self.follower.entries - self.entries_before);
+        // SAFETY: the only vCPU's number.
+        let instructions = unsafe { qemu::qemu_plugin_u64_get(self.instructions, 0) };
+        let trace = self.listeners.end(instructions, self.follower.entries - self.entries_before);
+        let counted = self.cpu.as_ref().zip(self.listeners.mmu.as_ref().map(Mmu::counters));
         let line = json!({
             "region": self.regions,
             "cpu": self.cpu.as_ref().map(|cpu| &cpu.name),
@@ -166,7 +186,9 @@ impl Plugin {
             "trace": trace.map(
                 |trace| json!({"file": trace.path, "accesses": trace.accesses, "unreadable": trace.unreadable})
             ),
-            "counters": self.listeners.mmu.as_ref().map(|mmu| mmu.counters().to_json()),
+            "counters": counted.map(|(_, counters)| counters.to_json()),
+            "estimate": counted.map(|(cpu, counters)| Estimate::new(counters, cpu).to_json()),
+            "perf": counted.map(|(cpu, counters)| perf::to_json(counters, cpu.events)),
         });
         let file = OpenOptions::new().append(true).create(true).open(&self.out);
         if let Err(error) = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())) {
@@ -289,10 +311,11 @@ impl Plugin {
     /// # Safety
     /// While the plugin is being installed.
     unsafe fn new(wanted: Wanted) -> Self {
-        let Wanted { out, cpu, stack, check, traces } = wanted;
-        Self {
-            listeners: Listeners { mmu: cpu.as_ref().map(Mmu::new), traces },
+        let Wanted { out, cpu, stack, data, check, traces } = wanted;
+        let mut new = Self {
+            listeners: Listeners { mmu: None, traces },
             cpu,
+            data,
             out,
             follower: Follower::new(stack),
             vcpu: None,
@@ -304,7 +327,11 @@ impl Plugin {
             code_page: NO_PAGE,
             // SAFETY: the caller's.
             translated_page: unsafe { Number::new() },
-        }
+            // SAFETY: the caller's.
+            instructions: unsafe { Number::new() },
+        };
+        new.listeners.mmu = new.fresh();
+        new
     }
 }
 

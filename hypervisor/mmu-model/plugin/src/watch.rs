@@ -52,6 +52,7 @@ pub unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
         let data = std::ptr::without_provenance_mut(upper * UPPER_HALF);
         let mut block = Vec::new();
         let user = plugin().vcpu.as_mut().is_some_and(follow::user_runs);
+        let instructions = plugin().instructions;
         for index in 0..qemu::qemu_plugin_tb_n_insns(tb) {
             let insn = qemu::qemu_plugin_tb_get_insn(tb, index);
             let mut code = [0u8; 15];
@@ -62,14 +63,19 @@ pub unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
             let run = |callback, flags| {
                 qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, flags, std::ptr::null_mut());
             };
-            match watched(code) {
+            let what = watched(code);
+            // What is registered first is done first: neither mark is counted.
+            if what == Watched::End {
+                run(on_end, qemu::NO_REGS);
+            }
+            qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, qemu::ADD, instructions, 1);
+            match what {
                 Watched::Begin => run(on_begin, qemu::NO_REGS),
-                Watched::End => run(on_end, qemu::NO_REGS),
                 Watched::Cr3 => run(on_cr3, qemu::NO_REGS),
                 Watched::Control => run(on_control, qemu::NO_REGS),
                 Watched::Invlpga => run(on_invlpga, qemu::READS_REGS),
                 Watched::Vmrun => run(on_vmrun, qemu::READS_REGS),
-                Watched::Nothing => {}
+                Watched::End | Watched::Nothing => {}
             }
             qemu::qemu_plugin_register_vcpu_mem_cb(insn, on_memory, qemu::NO_REGS, qemu::MEM_RW, data);
         }
