@@ -2,35 +2,19 @@
 //! The caches that hold lines of page tables.
 
 use crate::address::Machine;
+use crate::numbered::numbered;
 
-/// Where a reference was served.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum Served {
-    /// First-level cache.
-    L1 = 0,
-    /// Second-level cache.
-    L2 = 1,
-    /// Third-level cache.
-    L3 = 2,
-    /// No cache had the line.
-    Memory = 3,
-}
-
-impl Served {
-    /// How many there are.
-    pub const COUNT: usize = 4;
-    /// All, in the order of counters.
-    pub const ALL: [Self; Self::COUNT] = [Self::L1, Self::L2, Self::L3, Self::Memory];
-
-    /// As counters name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::L1 => "l1",
-            Self::L2 => "l2",
-            Self::L3 => "l3",
-            Self::Memory => "memory",
-        }
+numbered! {
+    /// Where a reference was served.
+    Served {
+        /// First-level cache.
+        L1: "l1",
+        /// Second-level cache.
+        L2: "l2",
+        /// Third-level cache.
+        L3: "l3",
+        /// No cache had the line.
+        Memory: "memory",
     }
 }
 

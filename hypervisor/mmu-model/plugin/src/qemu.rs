@@ -15,6 +15,8 @@ pub const READS_REGS: c_int = 1;
 pub const MEM_RW: c_int = 3;
 /// A condition: unequal.
 pub const UNEQUAL: c_int = 3;
+/// An inline operation: add.
+pub const ADD: c_int = 0;
 /// An inline operation: store.
 pub const STORE: c_int = 1;
 /// The length of a flush of everything.
@@ -130,6 +132,7 @@ unsafe extern "C" {
     );
     fn qemu_plugin_scoreboard_new(size: usize) -> *mut Scoreboard;
     pub fn qemu_plugin_u64_set(number: Number, vcpu: c_uint, value: u64);
+    pub fn qemu_plugin_u64_get(number: Number, vcpu: c_uint) -> u64;
     pub fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
     pub fn qemu_plugin_tb_vaddr(tb: *const Tb) -> u64;
     pub fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
