@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+/* What counts: bytes, mappings and faults. */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "../cases.h"
+#include "slack.h"
+
+/* Exactly what was asked for counts, no byte more and none less. */
+static void limited(int which, const char *key)
+{
+	long size = of_process(key) * (long)KIB;
+
+	limit(which, size + 6 * (long)ODD + 2 * (long)PAGE);
+	for (int i = 0; i < 6; i++)
+		fill(map(ODD), ODD, 1);
+	map(PAGE);
+	map(PAGE);
+	if (mmap(NULL, PAGE, RW, PLAIN, -1, 0) != MAP_FAILED)
+		fails("more was granted than the limit is");
+}
+
+static void limit_of_addresses(void)
+{
+	limited(RLIMIT_AS, "VmSize");
+}
+
+static void limit_of_data(void)
+{
+	limited(RLIMIT_DATA, "VmData");
+}
+
+static void cactus(void)
+{
+	long vmas = count_vmas(), faults, size = of_process("VmSize");
+
+	faults = minor_faults();
+	for (int i = 0; i < 24; i++)
+		fill(map(CACTUS), CACTUS, 1);
+	faults = minor_faults() - faults;
+	vmas = count_vmas() - vmas;
+	size = of_process("VmSize") - size;
+	value("cactus.vmas", vmas);
+	value("cactus.faults", faults);
+	if (size != (long)(24 * CACTUS / KIB))
+		fails("%ld KiB are mapped", size);
+	if (on() && (vmas > off->cactus_vmas || faults > off->cactus_faults))
+		fails("%ld VMAs and %ld faults, with ABH off %ld and %ld", vmas, faults, off->cactus_vmas,
+		      off->cactus_faults);
+	if (!on()) {
+		off->cactus_vmas = vmas;
+		off->cactus_faults = faults;
+	}
+}
+
+/* Many odd mappings are gapless, and so one VMA. */
+static void merges(void)
+{
+	long vmas = count_vmas();
+
+	for (int i = 0; i < 50; i++)
+		map(ODD);
+	vmas = count_vmas() - vmas;
+	value("odd.vmas", vmas);
+	if (vmas > 1)
+		fails("50 mappings are %ld VMAs", vmas);
+}
+
+const struct test slack_limits[] = {
+	{ "RLIMIT_AS is exact", limit_of_addresses, true },
+	{ "RLIMIT_DATA is exact", limit_of_data, true },
+	{ "cactusBSSN's mappings", cactus, true },
+	{ "odd mappings merge", merges, true },
+	{ NULL, NULL, false },
+};
