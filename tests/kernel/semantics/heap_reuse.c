@@ -131,6 +131,23 @@ static void heap_moves(void)
 	fill(top + 32 * MIB, MIB, 1);
 }
 
+/* All up to the end, as the program knows it. */
+static void heap_is_given_back(void)
+{
+	char *top = large_heap();
+	long splits = read_number("/proc/vmstat", "thp_split_pmd");
+
+	if (madvise(top - 4 * PAGE, 4 * PAGE, MADV_DONTNEED))
+		fails("MADV_DONTNEED: %s", strerror(errno));
+	splits = read_number("/proc/vmstat", "thp_split_pmd") - splits;
+	value("heap_given_back.splits", splits);
+	expect(top - 4 * PAGE, 4 * PAGE, 0, "given back");
+	if (on() && splits)
+		fails("%ld hugepages were split", splits);
+	if (behind(top) != (on() ? HUGE - 4 * PAGE : 0))
+		fails("%zu bytes behind it", behind(top));
+}
+
 const struct test semantics_heap_reuse[] = {
 	{ "a file over the heap, and a hole in it", heap_with_a_file, false },
 	{ "heap taken again is as fresh heap", heap_taken_again_is_fresh, false },
@@ -138,5 +155,6 @@ const struct test semantics_heap_reuse[] = {
 	{ "userfaultfd and the heap", heap_with_a_handler, false },
 	{ "System V shared memory over the heap", heap_with_segment, false },
 	{ "PR_SET_MM moves the heap", heap_moves, false },
+	{ "the heap's end given back splits nothing", heap_is_given_back, false },
 	{ NULL, NULL, false },
 };

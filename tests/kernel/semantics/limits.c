@@ -119,6 +119,24 @@ static void memory_group(void)
 		fill(map(ODD), ODD, 1);
 }
 
+/* What is asked for fits, a hugepage with its slack does not: it must not be reclaimed for, and nobody be killed. */
+static void memory_group_is_full(void)
+{
+	char *first, *last;
+
+	enter_group("8M", "0");
+	first = map(6 * MIB);
+	madvise(first, 6 * MIB, MADV_NOHUGEPAGE);
+	fill(first, 6 * MIB, 1);
+	fill(last = map(ODD), ODD, 2);
+	fill(grow(256 * KIB), 256 * KIB, 3);
+	expect(first, 6 * MIB, 1, "first");
+	expect(last, ODD, 2, "last");
+	value("memory_group.oom", read_number(GROUP "/memory.events", "oom "));
+	if (read_number(GROUP "/memory.events", "oom ") > 0)
+		fails("the group was out of memory");
+}
+
 static void memory_group_heap(void)
 {
 	char *base = grow(0);
@@ -152,6 +170,7 @@ const struct test semantics_limits[] = {
 	{ "strict overcommit", overcommit, false },
 	{ "vm.max_map_count", map_count, false },
 	{ "memory control group", memory_group, false },
+	{ "memory control group that is full", memory_group_is_full, false },
 	{ "memory control group and the heap", memory_group_heap, false },
 	{ "swapping under pressure", pressure, false },
 	{ NULL, NULL, false },

@@ -67,9 +67,40 @@ static void merges(void)
 		fails("50 mappings are %ld VMAs", vmas);
 }
 
+/*
+ * Neighbours that stock merges have holes between them once their slack is gone. What stock grants within
+ * vm.max_map_count is granted nevertheless, and so is what needs a VMA only for dropping slack.
+ */
+static void limit_of_mappings(void)
+{
+	enum { N = 60 };
+	long before = read_number("/proc/sys/vm/max_map_count", ""), most = on() ? off->granted : 1000, n = 0;
+	char *at[N];
+	int refused = 0;
+
+	for (int i = 0; i < N; i++)
+		at[i] = map(ODD);
+	if (write_file("/proc/sys/vm/max_map_count", "%ld", count_vmas() + 300))
+		skips("/proc/sys/vm/max_map_count cannot be written");
+	for (int i = 0; i < N - 10; i++)
+		refused += mprotect(at[i], ODD, PROT_READ) || mprotect(at[i], ODD, RW);
+	while (n < most && mmap(NULL, PAGE, n % 2 ? PROT_READ : PROT_NONE, PLAIN, -1, 0) != MAP_FAILED)
+		n++;
+	for (int i = N - 10; i < N; i++)
+		refused += !!mprotect(at[i], ODD, RW);
+	write_file("/proc/sys/vm/max_map_count", "%ld", before);
+	value("max_map_count.granted", n);
+	if (n < 200 || refused || (on() && n < off->granted))
+		fails("%ld mappings granted, with ABH off %ld; mprotect() was refused %d times", n, off->granted,
+		      refused);
+	if (!on())
+		off->granted = n;
+}
+
 const struct test slack_limits[] = {
 	{ "RLIMIT_AS is exact", limit_of_addresses, true },
 	{ "RLIMIT_DATA is exact", limit_of_data, true },
+	{ "vm.max_map_count grants what stock does", limit_of_mappings, true },
 	{ "cactusBSSN's mappings", cactus, true },
 	{ "odd mappings merge", merges, true },
 	{ NULL, NULL, false },
