@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* What counts: bytes, mappings and faults. */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -97,9 +99,24 @@ static void limit_of_mappings(void)
 		off->granted = n;
 }
 
+static void limit_of_growth(void)
+{
+	char *at = map(ODD);
+
+	fill(at, ODD, 1);
+	limit(RLIMIT_AS, (of_process("VmSize") - slack_kib()) * (long)KIB + (long)HUGE);
+	if (mremap(at, ODD, ODD + HUGE + PAGE, MREMAP_MAYMOVE) != MAP_FAILED)
+		fails("more was granted than the limit is");
+	at = mremap(at, ODD, ODD + HUGE, MREMAP_MAYMOVE);
+	if (at == MAP_FAILED)
+		fails("mremap() up to the limit: %s", strerror(errno));
+	expect(at, ODD, 1, "what was there");
+}
+
 const struct test slack_limits[] = {
 	{ "RLIMIT_AS is exact", limit_of_addresses, true },
 	{ "RLIMIT_DATA is exact", limit_of_data, true },
+	{ "RLIMIT_AS and mremap", limit_of_growth, true },
 	{ "vm.max_map_count grants what stock does", limit_of_mappings, true },
 	{ "cactusBSSN's mappings", cactus, true },
 	{ "odd mappings merge", merges, true },

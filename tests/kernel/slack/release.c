@@ -199,12 +199,52 @@ static void last_piece(void)
 	expect(at[38], 64 * KIB, 1, "the one before");
 }
 
+/* Whatever was kept, taken again and moved: in the end all is gone, and nothing is accounted. */
+static void comes_and_goes(void)
+{
+	long vmas = count_vmas(), size = of_process("VmSize"), page_tables = of_process("VmPTE");
+	long committed = read_number("/proc/meminfo", "Committed_AS");
+	unsigned random = 1;
+
+	for (int i = 0; i < 200; i++) {
+		size_t bytes = 0;
+		char *at = NULL;
+
+		for (int step = 0; step < 8; step++) {
+			size_t now = PAGE * (1 + (random = random * 1103515245 + 12345) / 65536 % 1500);
+
+			if (!at)
+				at = map(now);
+			else if (now < bytes && random / 256 % 2)
+				munmap(at + now, bytes - now);
+			else
+				at = mremap(at, bytes, now, MREMAP_MAYMOVE);
+			if (at == MAP_FAILED)
+				fails("mremap(): %s", strerror(errno));
+			if (now > bytes)
+				expect(at + bytes, now - bytes, 0, "what is new");
+			bytes = now;
+			fill(at, bytes, step + 1);
+		}
+		munmap(at, bytes);
+	}
+	value("all_gone.vmas", count_vmas() - vmas);
+	value("all_gone.vmsize_kib", of_process("VmSize") - size);
+	value("all_gone.vmpte_kib", of_process("VmPTE") - page_tables);
+	committed = read_number("/proc/meminfo", "Committed_AS") - committed;
+	value("all_gone.committed_kib", committed);
+	if (count_vmas() != vmas || of_process("VmSize") != size || slack_kib() || committed > 256)
+		fails("%ld VMAs, %ld KiB, %ld KiB of slack and %ld KiB committed are left", count_vmas() - vmas,
+		      of_process("VmSize") - size, slack_kib(), committed);
+}
+
 const struct test slack_release[] = {
 	{ "what shrinks splits nothing", shrinks, true },
 	{ "what has no slack yet shrinks and splits nothing", whole_shrinks, true },
 	{ "what is hardly used is not kept", not_kept, true },
 	{ "what grows moves whole", moves_whole, false },
 	{ "what grows often", grows_often, false },
+	{ "what comes and goes leaves nothing", comes_and_goes, false },
 	{ "what is given back splits nothing", is_given_back, true },
 	{ "the last piece comes and goes", last_piece, true },
 	{ NULL, NULL, false },
