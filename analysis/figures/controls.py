@@ -18,7 +18,7 @@ TITLE = "Contiguity and alignment"
 CAPTION = (
     "A hugepage needs both. thp-paper has memory in one piece and aligns nothing, thp a little. In a fragmented guest "
     "most memory is free, but no 2 MiB of it in one piece: what ABH aligns then gets small pages, the program runs on, "
-    "and the kernel counts each refusal (for the whole system, khugepaged's tries apart)."
+    "and the kernel counts each refusal. khugepaged moves pages about and makes one piece now and then."
 )
 KINDS = ("counted",)
 GROUP = "controls"

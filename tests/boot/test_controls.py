@@ -22,7 +22,7 @@ def test_a_fragmented_guest_refuses_what_another_gives(run_cell, workload, polic
     assert numbers["huge_faults"][0] >= hugepages and numbers["huge_fallbacks"][0] == 0
     assert numbers["free_hugepages"][0] > 200 and numbers["free_hugepages"][1] == 0
     assert numbers["huge_faults"][1] <= 1 and numbers["huge_fallbacks"][1] >= hugepages
-    assert numbers["alloc_ratio"][1] < 0.02
+    assert numbers["alloc_ratio"][1] < 0.1, "one hugepage that khugepaged made room for is let pass"
 
 
 def test_offsets_keep_chunks_from_being_congruent(run_cell):
