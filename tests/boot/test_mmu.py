@@ -76,7 +76,7 @@ def test_a_pattern_that_overflows_the_huge_entries_misses_more_with_hugepages(ru
 
 
 def test_the_estimate_adds_up_what_is_counted():
-    """Instructions and exits are those that the other plugin counts, each at the cost that the processor's file says."""
+    """Instructions and exits are those that the other plugin counts, each at the cost that the processor has."""
     for environment in ("native", "kvm-hap", "kvm-shadow", "xen-pv"):
         result = modelled(f"set-conflict@{environment}~thp", check=True)
         cost = tomllib.loads((mmu.CPUS / f"{CPU}.toml").read_text())["cost"]

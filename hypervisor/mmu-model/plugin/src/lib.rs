@@ -239,7 +239,7 @@ unsafe extern "C" fn on_store(_: c_uint, info: MemInfo, address: u64, data: *mut
     unsafe { on_memory(Kind::Store, info, address, data) }
 }
 
-#[inline(always)]
+#[inline]
 unsafe fn on_memory(kind: Kind, info: MemInfo, address: u64, data: *mut c_void) {
     // SAFETY: the caller is QEMU's callback.
     unsafe {
