@@ -31,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the cell without and with the model in turn, then replay its trace on one and on all processors."""
     from abh.bench import cell, mmu, progress
 
+    load = [os.getloadavg()[0]]
     plain, modelled = (cell.Cell.of(args.cell, "smoke", **options) for options in ({}, {"mmu": args.mmu}))
     cell.emulate(plain)  # builds, boots and warms the page cache
     without, beside, accesses = [], [], 0
@@ -41,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
             beside.append(_seconds(ended))
             accesses = int(mmu.read(ended.model)["counters"]["layers"]["total"]["accesses"])
     ratios = [after / before for before, after in zip(without, beside, strict=True)]
+    added = statistics.median(beside) - statistics.median(without)
     found = {
         "cell": args.cell,
         "cpu": args.mmu,
@@ -51,7 +53,10 @@ def run(args: argparse.Namespace) -> int:
         "ratio": statistics.median(ratios),
         # The rest of the run, outside the region and in the emulator, is in it too: a lower bound of the model's speed.
         "live_accesses_per_second": accesses / statistics.median(beside),
+        # The emulator's own time taken off, what is left is the model with its callbacks; none if it drowns in noise.
+        "added_accesses_per_second": accesses / added if added > 0 else None,
         **_replayed(args, accesses),
+        "load_before_and_after": [*load, os.getloadavg()[0]],  # more than 0 before: others ran too, and the times lie
     }
     print("\n".join(f"{name:36} {value:,.2f}" for name, value in found.items() if isinstance(value, float)))
     print(json.dumps(found))

@@ -20,8 +20,8 @@ from abh.report.study import Number, Study, divide, missing, one_axis
 TITLE = "The paper's numbers and the model's"
 CAPTION = (
     "Changes that the paper's text gives in numbers, each beside the same change in our nearest run. Time is the "
-    "model's estimate of cycles, a proportion of stated costs. The paper's programs, kernel and machine are others: the "
-    "sign is what to compare, not the size."
+    "model's estimate of cycles, a proportion of stated costs. The paper's programs, kernel and machine are others: "
+    "the sign is what to compare, not the size."
 )
 KINDS = ("reference", "counted")
 # Flushes of more than single addresses: what perf calls tlb_flush.dtlb_thread on the paper's processor.
@@ -59,7 +59,8 @@ class Statement:
         ratio = divide(after, before)
         if ratio.value is None:
             return ratio
-        return Number((ratio.value - 1) * (-1 if self.gain else 1), ratio.unit, ratio.kind)
+        unit = "ratio (estimate)" if "(estimate)" in after.unit else ratio.unit
+        return Number((ratio.value - 1) * (-1 if self.gain else 1), unit, ratio.kind)
 
     @staticmethod
     def _sum(study: Study, run: Run, names: tuple[str, ...]) -> Number:
@@ -74,14 +75,15 @@ TIME = (mmu.ESTIMATE,)
 STATEMENTS = (
     Statement("any", "page_walk_cycles_change_abh_bound", "walk cycles, ABH over THP; the paper's largest fall",
               ("walk_cycles",), "sqlite", "kvm-hap", "abh", "thp"),
-    Statement("stress test", "slowdown_hugepage_tlb_overflow", "time of a pattern past the huge entries, THP over reg",
+    Statement("stress test", "slowdown_hugepage_tlb_overflow", "estimated time past the huge entries, THP over reg",
               TIME, "tlb-overflow", "native", "thp", "reg"),
-    Statement("459.GemsFDTD", "slowdown_without_offset", "time without random offsets: alignment alone (thp) over ABH",
+    Statement("459.GemsFDTD", "slowdown_without_offset", "estimated time without offsets: THP over ABH",
               TIME, "set-conflict", "native", "thp", "abh"),
-    *(Statement("dedup", f"improvement_abh_{environment.replace('-', '_')}", "less time by ABH, over THP",
+    *(Statement("dedup", f"improvement_abh_{environment.replace('-', '_')}", "gain in estimated time, ABH over THP",
                 TIME, "dedup", environment, "abh", "thp", gain=True)
       for environment in ("native", "kvm-hap", "kvm-shadow")),
-    Statement("dedup", "slowdown_thp_shadow", "time, THP over reg", TIME, "dedup", "kvm-shadow", "thp", "reg"),
+    Statement("dedup", "slowdown_thp_shadow", "estimated time, THP over reg",
+              TIME, "dedup", "kvm-shadow", "thp", "reg"),
     Statement("dedup", "tlb_flush_change_thp_over_reg_kvm_shadow", "TLB flushes, THP over reg",
               FLUSHES, "dedup", "kvm-shadow", "thp", "reg"),
     Statement("dedup", "tlb_flush_change_abh_over_reg", "TLB flushes, ABH over reg",
@@ -90,7 +92,7 @@ STATEMENTS = (
               FLUSHES, "dedup", "kvm-shadow", "abh", "thp"),
     Statement("483.xalancbmk", "l3_references_change_abh", "references to L3, ABH over THP",
               L3, "xalan", "native", "abh", "thp"),
-    Statement("483.xalancbmk", "l1_miss_cycles_change_abh", "mean stall of an L1 miss, ABH over THP",
+    Statement("483.xalancbmk", "l1_miss_cycles_change_abh", "estimated stall of an L1 miss, ABH over THP",
               (STALLS,), "xalan", "native", "abh", "thp", over=L1_MISSES),
 )  # fmt: skip
 
@@ -117,7 +119,7 @@ def table(study: Study) -> list[dict[str, object]]:
             "base": each.base,
             "reference": theirs.value,
             "counted": ours.value,
-            "unit": "ratio",
+            "unit": ours.unit or "n/a",
             "reason": ours.reason or "",
         }
         for cpu, each, theirs, ours in lines(study)

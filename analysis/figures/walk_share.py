@@ -14,7 +14,7 @@ from abh.report import figures, modelled
 TITLE = "Page-walk share"
 CAPTION = (
     "Cycles of page walks as a share of all cycles, of the whole machine while the program runs: guest, kernel and "
-    "hypervisor. All cycles are an estimate: instructions, walks, hits in the second-level TLB, data that the first "
+    "hypervisor. All cycles are an estimate: instructions, walks, looks into the second-level TLB, data that the first "
     "cache has not, and VM exits, each counted and multiplied by the cost that the processor's file states, as if they "
     "did not overlap. One picture for three of the paper's: 1 (native, without and with THP), 4 (by environment, with "
     "THP) and 9 (ABH beside THP). Their values are not in its text."

@@ -264,6 +264,7 @@ def test_the_models_speed_is_told_in_one_object(monkeypatch, capsys):
     assert args.run(args) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (found["ratio"], found["live_accesses_per_second"], found["trace_bits_per_access"]) == (2.5, 400, 1)
+    assert found["added_accesses_per_second"] == pytest.approx(4000 / 6) and len(found["load_before_and_after"]) == 2
     assert found["kind"] == "measured" and found["replay_accesses_per_second_1_threads"] > 0
     monkeypatch.setattr(cell, "emulate", lambda one: machine.Ended([], "", "", 1.0, "it hung", ""))
     with pytest.raises(AbhError, match="did not end well"):

@@ -227,7 +227,8 @@ impl Mmu {
         self.access_slowly(memory, address, kind)
     }
 
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // as of access
     fn hit(&mut self, level: usize, kind: Kind, entry: Translation, address: Virtual) -> Machine {
         self.bank().hits[level][kind as usize][entry.size as usize] += 1;
         let machine = entry.machine.plus(address.raw() & entry.size.offset_mask());
@@ -237,6 +238,7 @@ impl Mmu {
         machine
     }
 
+    #[inline]
     fn data(&mut self, machine: Machine) {
         let served = self.parts.caches.access(machine);
         self.bank().data_served[served as usize] += 1;

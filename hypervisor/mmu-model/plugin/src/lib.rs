@@ -229,14 +229,24 @@ unsafe extern "C" fn on_flush(_: Id, _: c_uint, _: u32, address: u64, len: u64) 
     }
 }
 
-unsafe extern "C" fn on_memory(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
+unsafe extern "C" fn on_load(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
     // SAFETY: QEMU's callback, for this access.
+    unsafe { on_memory(Kind::Load, info, address, data) }
+}
+
+unsafe extern "C" fn on_store(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
+    // SAFETY: QEMU's callback, for this access.
+    unsafe { on_memory(Kind::Store, info, address, data) }
+}
+
+#[inline]
+unsafe fn on_memory(kind: Kind, info: MemInfo, address: u64, data: *mut c_void) {
+    // SAFETY: the caller is QEMU's callback.
     unsafe {
         let plugin = plugin();
         if !plugin.awake() {
             return;
         }
-        let kind = if qemu::qemu_plugin_mem_is_store(info) { Kind::Store } else { Kind::Load };
         let index = qemu::qemu_plugin_mem_mmu_index(info);
         plugin.access(address, kind, index, data.addr() & UPPER_HALF != 0, || {
             let hwaddr = qemu::qemu_plugin_get_hwaddr(info, address);

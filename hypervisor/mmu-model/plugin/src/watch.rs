@@ -4,7 +4,7 @@
 use crate::check::Code;
 use crate::qemu::{self, Id, Insn, Tb};
 use crate::{PAGE_SHIFT, UPPER_HALF, follow, plugin};
-use crate::{on_begin, on_control, on_cr3, on_end, on_fetch, on_invlpga, on_memory, on_next_page, on_vmrun};
+use crate::{on_begin, on_control, on_cr3, on_end, on_fetch, on_invlpga, on_load, on_next_page, on_store, on_vmrun};
 
 const REGION_BEGIN: u32 = 0x6162_6801; // agent/region.h
 const REGION_END: u32 = 0x6162_6802;
@@ -77,7 +77,9 @@ pub unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
                 Watched::Vmrun => run(on_vmrun, qemu::READS_REGS),
                 Watched::End | Watched::Nothing => {}
             }
-            qemu::qemu_plugin_register_vcpu_mem_cb(insn, on_memory, qemu::NO_REGS, qemu::MEM_RW, data);
+            // Which of them it is need not be asked at each access.
+            qemu::qemu_plugin_register_vcpu_mem_cb(insn, on_load, qemu::NO_REGS, qemu::MEM_R, data);
+            qemu::qemu_plugin_register_vcpu_mem_cb(insn, on_store, qemu::NO_REGS, qemu::MEM_W, data);
         }
         watch_block(start, tb, &block, user);
     }

@@ -54,7 +54,7 @@ fn cpus() -> Vec<Cpu> {
 }
 
 fn run(cpus: &[Cpu], seed: u64, accesses: u64) -> (Vec<Counters>, Vec<u8>) {
-    let mmus = cpus.iter().map(|cpu| Mmu::new(cpu)).collect();
+    let mmus = cpus.iter().map(Mmu::new).collect();
     let mut live = Live { mmus, recorder: Recorder::new(vec![], 1).unwrap() };
     World::new(seed).run(accesses, &mut live);
     live.mmus.iter_mut().for_each(|mmu| mmu.tally(12, 3));
