@@ -39,19 +39,29 @@ static void fail(const char *format, ...)
 	exit(1);
 }
 
-/* Sets a knob below /proc/sys/vm and returns what it was; the caller frees. */
-static char *set(const char *name, const char *value)
+/* A knob below /proc/sys/vm. */
+static void set(const char *name, const char *value)
 {
-	char path[64], *old;
+	char path[64];
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/sys/vm/%s", name);
-	old = abh_read_file(path, 256);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (!old || fd < 0 || write(fd, value, strlen(value)) < 0)
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
 		fail("%s", path);
 	close(fd);
-	return old;
+}
+
+/* What it is; the caller frees. */
+static char *get(const char *name)
+{
+	char path[64], *value;
+
+	snprintf(path, sizeof(path), "/proc/sys/vm/%s", name);
+	value = abh_read_file(path, 256);
+	if (!value)
+		fail("%s", path);
+	return value;
 }
 
 static long long free_hugepages(void)
@@ -118,10 +128,10 @@ static void thin(char *memory, size_t pages)
 	close(pagemap);
 }
 
-/* Takes what is left in one piece, as the hugepages that it is. */
+/* Takes what is in one piece, as the hugepages that it is. */
 static void hold(void)
 {
-	const size_t huge = (size_t)PAGE * PAGES, most = 64; /* arbitrary */
+	const size_t huge = (size_t)PAGE * PAGES, most = 256; /* arbitrary */
 	char *memory =
 		mmap(NULL, huge * most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -136,25 +146,24 @@ int main(void)
 	size_t pages = (size_t)sysconf(_SC_PHYS_PAGES);
 	char *memory =
 		mmap(NULL, PAGE * pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	char *least, *reserve;
+	char *least = get("min_free_kbytes"), *reserve = get("lowmem_reserve_ratio");
 
 	/* In small pages; a kernel that has no others need not be told. */
 	if (memory == MAP_FAILED || (madvise(memory, PAGE * pages, MADV_NOHUGEPAGE) && errno != EINVAL))
 		fail("mmap of %zu pages", pages);
-	free(set("compact_unevictable_allowed", "0"));
-	free(set("compaction_proactiveness", "0")); /* nor make room of its own accord */
+	set("compact_unevictable_allowed", "0");
+	set("compaction_proactiveness", "0"); /* nor make room of its own accord */
 	if (mlock2(memory, PAGE * pages, MLOCK_ONFAULT))
 		fail("mlock2");
 	/* What is kept for the kernel is in one piece too. */
-	least = set("min_free_kbytes", "1024");
-	reserve = set("lowmem_reserve_ratio", "0 0 0 0");
+	set("min_free_kbytes", "1024");
+	set("lowmem_reserve_ratio", "0 0 0 0");
 	pages = take(memory, pages);
 	thin(memory, pages);
-	free(set("lowmem_reserve_ratio", reserve));
-	free(set("min_free_kbytes", least));
+	set("lowmem_reserve_ratio", reserve);
+	set("min_free_kbytes", least);
+	set("compact_memory", "1"); /* what can be made of the rest, now, not later */
 	hold();
-	free(reserve);
-	free(least);
 	puts("ready");
 	fflush(stdout);
 	for (;;)

@@ -213,7 +213,8 @@ class Sandbox:
             read_only={"/in/workloads": self.workloads, "/sys": Path("/sys"), **libraries},
             writable={"/out": out},
             scratch="/in",
-            env={**workload.env, **allocator.environment(self.preload(allocator))},  # type: ignore[attr-defined]
+            # The patched library looks for locales in a folder of its own: all have the one that needs none.
+            env={"LC_ALL": "C", **workload.env, **allocator.environment(self.preload(allocator))},  # type: ignore[attr-defined]
             chdir=f"/in/workloads/{workload.name}",  # type: ignore[attr-defined]
         )
         return [*enter, *prefix, *workload.argv_for(size)]  # type: ignore[attr-defined]

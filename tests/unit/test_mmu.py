@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from abh import cli, paths
 from abh.bench import build, cell, machine, matrix, mmu, result, spec
+from abh.commands import bench_model
 from abh.errors import AbhError
 
 RUN = "tlb-overflow@kvm-hap~thp"
@@ -258,13 +260,16 @@ def test_the_models_speed_is_told_in_one_object(monkeypatch, capsys):
             one.trace.write_bytes(bytes(500))
         return machine.Ended([], "", "", 10.0 if one.mmu else 4.0, None, line() if one.mmu else "")
 
+    processor_seconds = itertools.cycle((2.0, 6.0))
     monkeypatch.setattr(cell, "emulate", emulate)
+    monkeypatch.setattr(bench_model, "_watch", lambda seen, over: seen.__setitem__(0, next(processor_seconds)))
     monkeypatch.setattr(mmu, "program", lambda words, folder: "")
     args = cli.parse(["bench-model", "--runs", "1"])
     assert args.run(args) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (found["ratio"], found["live_accesses_per_second"], found["trace_bits_per_access"]) == (2.5, 400, 1)
-    assert found["added_accesses_per_second"] == pytest.approx(4000 / 6) and len(found["load_before_and_after"]) == 2
+    assert (found["processor_ratio"], found["added_accesses_per_processor_second"]) == (3, 1000)
+    assert len(found["load_before_and_after"]) == 2
     assert found["kind"] == "measured" and found["replay_accesses_per_second_1_threads"] > 0
     monkeypatch.setattr(cell, "emulate", lambda one: machine.Ended([], "", "", 1.0, "it hung", ""))
     with pytest.raises(AbhError, match="did not end well"):
