@@ -48,7 +48,7 @@ def cpus() -> list[str]:
 
 def check_cpu(name: str) -> str:
     """The name, if there is such a processor."""
-    return _check("processor", name, cpus(), f"they are described in {CPUS.relative_to(paths.CHECKOUT)}")
+    return _check("processor", name, cpus(), "hypervisor/mmu-model/cpus describes them")
 
 
 def check_layer(name: str) -> str:
