@@ -24,7 +24,10 @@ report: ## results measured so far to tables, figures and a page
 
 mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the MMU
 	@$(ABH) study --mmu i7-3770 --workload tlb-overflow --workload set-conflict --workload sqlite --workload mcf \
-		--policy reg --policy thp
+		--policy reg --policy thp --policy abh
+	@$(ABH) study --mmu i7-3770 --workload dedup --workload xalan \
+		--environment native --environment kvm-hap --environment kvm-shadow \
+		--policy reg --policy thp --policy abh
 	@for policy in reg thp; do $(ABH) sweep "tlb-overflow@native~$$policy" || exit; done
 	@$(ABH) report
 

@@ -26,7 +26,6 @@ EXEMPT = {
     "analysis/reference/*.csv": "data read by its first line; facts printed in the papers",
     "workloads/*/sample-output.txt": "a program's output, byte for byte",
     "*.png": "binary",
-    "*/Cargo.lock": "written by cargo",
 }
 HEAD_LINES = 5
 SPDX = re.compile(r"SPDX-License-Identifier:\s*(.+?)\s*(?:\*/|-->)?\s*$", re.MULTILINE)

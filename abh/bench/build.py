@@ -23,7 +23,7 @@ from abh.bench.machine import Parts
 
 # Compiled objects are kept between builds so that a change to one patch recompiles only what it touches.
 CCACHE = "ccache"
-MODEL = "hypervisor/mmu-model"
+CARGO_TARGET = paths.CHECKOUT / "hypervisor/mmu-model/target"  # of a cargo that somebody ran there
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Component:
     roots: tuple[str, ...] = ()  # Debian roots, seen as /in/root
     needs_mib: int = 500
     root: str = "build"  # the Debian root it is built in
-    network: bool = False  # the recipe may fetch what its inputs name by checksum
+    sysfs: bool = False  # its tests ask the running kernel what it has
     on_demand: bool = False  # tests of the kernel ask for it; a study does not pay for it
     rename: Mapping[str, str] = field(default_factory=dict)  # component -> its name under /in
 
@@ -58,13 +58,10 @@ COMPONENTS = {
         Component("xen", 1.5, "hypervisor/xen/4.20", ("vm-configs/kconfig/xen",)),
         Component("qemu", 4, "hypervisor/qemu/10.0", needs_mib=2000),
         Component("glibc", 5, "glibc-patches/2.41", needs_mib=1500),
+        Component("glibc-tests", 12, "glibc-patches/2.41", needs_mib=3000, sysfs=True, on_demand=True),
         Component("plugin", 0.1, reads=("hypervisor/qemu/plugin", "agent"), needs=("qemu",)),
-        Component(
-            "mmu", 1.5, reads=("hypervisor/mmu-model",), needs_mib=1500, root="rust", network=True, on_demand=True
-        ),
-        Component(
-            "mmu-tests", 3, reads=("hypervisor/mmu-model",), needs_mib=2500, root="rust", network=True, on_demand=True
-        ),
+        Component("mmu", 1.5, reads=("hypervisor/mmu-model",), needs_mib=1500, root="rust", on_demand=True),
+        Component("mmu-tests", 3, reads=("hypervisor/mmu-model",), needs_mib=2500, root="rust", on_demand=True),
         Component("agent", 0.1, reads=("agent",)),
         Component("kernel-tests", 0.1, reads=("tests/kernel",), on_demand=True),
         Component("mm-selftests", 2, "kernel-patches/6.12", needs_mib=2500, on_demand=True),
@@ -92,8 +89,8 @@ def _recipe(name: str) -> Path:
 
 
 def ignored(path: Path) -> bool:
-    """Files that decide nothing of what is built."""
-    return "__pycache__" in path.parts or path.name == "README.md"
+    """Files that decide nothing of what is built: prose, and what Python and cargo leave behind."""
+    return "__pycache__" in path.parts or CARGO_TARGET in path.parents or path.name in ("README.md", "Cargo.lock")
 
 
 @once
@@ -183,8 +180,7 @@ def _run_recipe(component: Component, inputs: Mapping[str, Path], writable: Mapp
     ccache.mkdir(exist_ok=True)
     prefix = root.enter(
         root.path_of(component.root),
-        network=component.network,
-        read_only={**inputs, "/main": paths.CHECKOUT},
+        read_only={**inputs, "/main": paths.CHECKOUT, **({"/sys": Path("/sys")} if component.sysfs else {})},
         writable={**writable, "/cache": ccache},
         scratch="/in",
         env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "3G", "READS": " ".join(component.reads)},

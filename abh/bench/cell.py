@@ -11,7 +11,7 @@ import os
 import platform
 import string
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -339,14 +339,16 @@ def emulate(cell: Cell) -> machine.Ended:
     )
 
 
-def run(cell: Cell) -> Result:
-    """Runs a cell and judges how it ended."""
+def run(cell: Cell, heard: Callable[[Mapping[str, Any]], None] = lambda _: None) -> Result:
+    """Runs a cell and judges how it ended; `heard` is given what the MMU model said, if it ran and was whole."""
     ended = emulate(cell)
     said = listen(ended.lines)
     outcome, reason = judge(cell, said, ended.problem, ended.console)
     values = values_of(cell, said, ended.region)
     if cell.mmu and outcome == "success":
-        values |= mmu.values_of(mmu.read(ended.model))
+        model = mmu.read(ended.model)
+        heard(model)
+        values |= mmu.values_of(model)
         if wrong := mmu.wrong_addresses(values):
             outcome, reason = "error", wrong
     return result_of(cell, outcome, reason, values, said)

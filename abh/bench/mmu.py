@@ -19,9 +19,13 @@ CPUS = paths.CHECKOUT / "hypervisor" / "mmu-model" / "cpus"
 FOLDER = "mmu"  # beside a study's results, with a folder for each processor: the model makes a run some times longer
 TRACE = "mmu.trace"  # in a run's folder
 SWEEP = "sweep"  # folder, beside those of processors: one run on all of them, and over sizes of TLBs
+TOTAL = "total"
 LAYERS = ("guest_user", "guest_kernel", "hypervisor")
 # What is told for each layer; of all layers together, everything is.
 BY_LAYER = ("accesses", "tlb_misses", "tlb_fills_4k", "tlb_fills_2m", "tlb_fills_1g", "walk_refs", "walk_cycles")
+ESTIMATE = "cycles_estimate"
+PARTS = ("instructions", "walks", "second_level_tlb", "data_stalls", "exits")  # that it is the sum of
+SHARE = "walk_share_estimate"
 UNITS = (  # the first whose word is in the name
     ("share", "ratio"),
     ("cycles", "cycles"),
@@ -44,13 +48,18 @@ def cpus() -> list[str]:
 
 def check_cpu(name: str) -> str:
     """The name, if there is such a processor."""
-    if name not in cpus():
-        raise AbhError(
-            "unknown processor",
-            got=name,
-            expected="one of " + ", ".join(cpus()),
-            next_step=did_you_mean(name, cpus(), f"they are described in {CPUS.relative_to(paths.CHECKOUT)}"),
-        )
+    return _check("processor", name, cpus(), "hypervisor/mmu-model/cpus describes them")
+
+
+def check_layer(name: str) -> str:
+    """The name, if the model counts by it."""
+    return _check("layer", name, [TOTAL, *LAYERS], f"{TOTAL} is all of them")
+
+
+def _check(what: str, name: str, known: Sequence[str], otherwise: str) -> str:
+    if name not in known:
+        next_step = did_you_mean(name, known, otherwise)
+        raise AbhError(f"unknown {what}", got=name, expected="one of " + ", ".join(known), next_step=next_step)
     return name
 
 
@@ -86,7 +95,7 @@ def read(text: str) -> dict[str, Any]:
     try:
         (line,) = lines
         said = json.loads(line)
-        said["counters"]["layers"]["total"]
+        said["counters"]["layers"][TOTAL], said["estimate"]["estimated_cycles"], said["perf"][TOTAL]
     except (ValueError, KeyError, TypeError):
         raise AbhError(
             "the MMU model did not report the one marked region",
@@ -123,15 +132,39 @@ def values_of(said: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _values(layers: Mapping[str, Mapping[str, float | None]], said: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
-    for name, number in layers["total"].items():
+    for name, number in layers[TOTAL].items():
         yield name, _value(name, number)
     for layer in LAYERS:
         for name in BY_LAYER:
             yield f"{layer}_{name}", _value(name, layers[layer][name])
+    yield from _estimated(said["estimate"])
     yield "accesses_not_followed", Value.of(said["not_followed"], "accesses", "counted")
     if check := said["check"]:
         yield "accesses_checked", Value.of(check["accesses"], "accesses", "counted")
         yield "address_mismatches", Value.of(check["mismatches"], "accesses", "counted")
+
+
+def _estimated(estimate: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
+    """Counts times stated costs, their parts, and the share of page walks: the paper's "execution time"."""
+    parts = {part: estimate[f"of_{part}"] for part in PARTS}
+    cycles = estimate["estimated_cycles"]
+    numbers = {ESTIMATE: cycles, **{f"{ESTIMATE}_{part}": number for part, number in parts.items()}}
+    for name, number in numbers.items():
+        yield name, _estimate(number, "cycles (estimate)")
+    yield SHARE, _estimate(parts["walks"] / cycles if cycles else None, "ratio (estimate)")
+
+
+def _estimate(number: float | None, unit: str) -> Value:
+    if number is None:
+        return Value.unknown(unit, "counted", "a part of the estimate was not counted")
+    return Value.of(number, unit, "counted")
+
+
+def perf_lines(said: Mapping[str, Any], layer: str) -> list[str]:
+    """A layer's counts as `perf stat -j` prints them, under the names that perf has for them on this processor."""
+    counted: Mapping[str, int] = said["perf"][layer]
+    return [json.dumps({"counter-value": f"{number}.000000", "unit": "", "event": name, "event-runtime": 0,
+                        "pcnt-running": 100.0}) for name, number in counted.items()]  # fmt: skip
 
 
 def wrong_addresses(values: Mapping[str, Value]) -> str | None:

@@ -25,7 +25,6 @@ TAIL_LINES = 25
 OPTIONS = ("--variant=minbase", '--aptopt=Apt::Install-Recommends "false"')
 MOUNT_POINTS = ("src", "out", "obj", "main", "cache", "in")
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"}
-AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 
 
 def tail_of(log: Path, lines: int = TAIL_LINES) -> str:
@@ -91,14 +90,6 @@ def path_of(name: str) -> Path:
     )
 
 
-def _authorities() -> list[str]:
-    """This machine's certificate authorities, where it has some: a proxy may have its own, which no root knows."""
-    bundle = os.environ.get("SSL_CERT_FILE", AUTHORITIES)
-    if not Path(bundle).is_file():
-        return ["--setenv", "SSL_CERT_FILE", AUTHORITIES]
-    return ["--ro-bind", bundle, "/tmp/authorities", "--setenv", "SSL_CERT_FILE", "/tmp/authorities"]
-
-
 def enter(
     root: Path,
     *,
@@ -124,7 +115,7 @@ def enter(
         for name in ("http_proxy", "https_proxy", "no_proxy"):
             if value := os.environ.get(name):
                 words += ["--setenv", name, value]
-        words += ["--ro-bind", "/etc/resolv.conf", "/etc/resolv.conf", *_authorities()]
+        words += ["--ro-bind", "/etc/resolv.conf", "/etc/resolv.conf"]
     else:
         words += ["--unshare-net"]
     if scratch:

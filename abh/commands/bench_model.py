@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +17,9 @@ from typing import TYPE_CHECKING
 from abh.errors import AbhError
 
 if TYPE_CHECKING:
-    from abh.bench import machine
+    from abh.bench import cell, machine
 
+SAMPLE_S = 0.05
 HELP = "measure the MMU model's speed, live and in replay; the last line is one JSON object"
 
 
@@ -31,31 +34,63 @@ def run(args: argparse.Namespace) -> int:
     """Run the cell without and with the model in turn, then replay its trace on one and on all processors."""
     from abh.bench import cell, mmu, progress
 
+    load = [os.getloadavg()[0]]
     plain, modelled = (cell.Cell.of(args.cell, "smoke", **options) for options in ({}, {"mmu": args.mmu}))
     cell.emulate(plain)  # builds, boots and warms the page cache
-    without, beside, accesses = [], [], 0
+    turns, accesses = [], 0
     for turn in range(args.runs):
         with progress.step(f"run {turn + 1} of {args.runs}, without and with the model"):
-            without.append(_seconds(cell.emulate(plain)))
-            ended = cell.emulate(modelled)
-            beside.append(_seconds(ended))
+            without, (beside, ended) = _timed(plain)[0], _timed(modelled)
             accesses = int(mmu.read(ended.model)["counters"]["layers"]["total"]["accesses"])
-    ratios = [after / before for before, after in zip(without, beside, strict=True)]
+            turns.append((without, beside))
+    # A whole run is timed, with thawing and all that lies outside the region: lower bounds of the model's own speed.
+    middle = [statistics.median(each) for each in zip(*(before + after for before, after in turns), strict=True)]
     found = {
         "cell": args.cell,
         "cpu": args.mmu,
         "kind": "measured",
         "accesses": accesses,
-        "seconds_without": statistics.median(without),
-        "seconds_with": statistics.median(beside),
-        "ratio": statistics.median(ratios),
-        # The rest of the run, outside the region and in the emulator, is in it too: a lower bound of the model's speed.
-        "live_accesses_per_second": accesses / statistics.median(beside),
+        **dict(zip(("seconds_without", "processor_seconds_without"), middle[:2], strict=True)),
+        **dict(zip(("seconds_with", "processor_seconds_with"), middle[2:], strict=True)),
+        "ratio": statistics.median(after[0] / before[0] for before, after in turns),
+        "processor_ratio": statistics.median(after[1] / before[1] for before, after in turns),
+        "live_accesses_per_second": accesses / middle[2],
+        "live_accesses_per_processor_second": accesses / middle[3],
+        # The emulator's own time taken off: what is left is the model with its callbacks.
+        "added_accesses_per_processor_second": accesses / added if (added := middle[3] - middle[1]) > 0 else None,
         **_replayed(args, accesses),
+        "load_before_and_after": [*load, os.getloadavg()[0]],  # where others ran too, processor time is to be read
     }
     print("\n".join(f"{name:36} {value:,.2f}" for name, value in found.items() if isinstance(value, float)))
     print(json.dumps(found))
     return 0
+
+
+def _timed(one: cell.Cell) -> tuple[tuple[float, float], machine.Ended]:
+    """Runs a cell; the seconds it took, and those of a processor that its emulator took."""
+    from abh.bench import cell
+
+    seen, over = [0.0], threading.Event()
+    watch = threading.Thread(target=_watch, args=(seen, over))
+    watch.start()
+    try:
+        ended = cell.emulate(one)
+    finally:
+        over.set()
+        watch.join()
+    return (_seconds(ended), seen[0]), ended
+
+
+def _watch(seen: list[float], over: threading.Event) -> None:
+    """Keeps the processor time of this process's emulator, which nobody can ask when it is gone."""
+    import psutil
+
+    while not over.wait(SAMPLE_S):
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if child.name().startswith("qemu-system"):
+                    times = child.cpu_times()
+                    seen[0] = times.user + times.system
 
 
 def _seconds(ended: machine.Ended) -> float:

@@ -2,7 +2,7 @@
 """Test the patched kernel itself, in an emulated machine.
 
   fuzz        random memory calls against a model of their semantics (tests/kernel/fuzz.c)
-  semantics   one case for each thing that must hold (tests/kernel/semantics.c, slack.c), and a comparison with the
+  semantics   one case for each thing that must hold (tests/kernel/semantics/, slack/), and a comparison with the
               unpatched kernel: with ABH off, a program must see the same
   selftests   the kernel's own tools/testing/selftests/mm, with ABH off and on
 

@@ -7,9 +7,13 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abh import paths
 from abh.errors import AbhError
+
+if TYPE_CHECKING:
+    from abh.bench.result import Result
 
 HELP = "run one cell, as sqlite@kvm-hap~thp, and write its result"
 # A finding is not a fault of the command line (2) or of the bench itself (1): distinct statuses, worst last.
@@ -48,6 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --mmu: compare every machine address that the model finds with the emulator's (slower)",
     )
     parser.add_argument(
+        "--perf",
+        nargs="?",
+        const="total",
+        metavar="LAYER",
+        help="with --mmu: print the model's counts as `perf stat -j` does, under perf's names for that processor's "
+        "events where they mean the same; of all layers, or of guest_user, guest_kernel or hypervisor",
+    )
+    parser.add_argument(
         "--trace",
         type=Path,
         metavar="FILE",
@@ -63,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run it; the exit status says the outcome."""
-    from abh.bench import cell, faults, local, matrix, progress, result
+    from abh.bench import cell, faults, local, matrix, mmu, progress, result
 
     here = args.machine == "local"
     _check_together(args)
@@ -87,26 +99,35 @@ def run(args: argparse.Namespace) -> int:
         _check_writable(one.trace.parent)
     if here:
         local.check()
+    perf: list[str] = []
+    hear = {"heard": lambda said: perf.extend(mmu.perf_lines(said, args.perf))} if args.perf else {}
     with progress.step(f"running {one.run} ({args.size})"):
         try:
-            made = local.run(one) if here else cell.run(one)
+            made = local.run(one) if here else cell.run(one, **hear)
         except AbhError as error:  # a build, a boot, an agent's garbage: the report says it too
             made = cell.result_of(one, "error", str(error), {})
     matrix.write_mark(folder, one, repeats=repeats)
     result.write(made, path)
-    for name, value in made.values.items():
-        if name.startswith("faults_"):
-            continue  # 20 and more: --explain shows them as a table
-        if value.value == 0 and args.mmu:
-            continue  # of 100 counters of the model, most are for page sizes or dimensions that a run does not have
-        shown = f"n/a ({value.reason})" if value.value is None else f"{value.value:g} {value.unit}, {value.kind}"
-        print(f"{name:24} {shown}")
-    print(f"{made.outcome}: {path}")
+    if args.perf:
+        print("".join(f"{each}\n" for each in perf), end="")
+    else:
+        _print(made, path, zeros=not args.mmu)
     if args.explain:
         print(f"\n{faults.explain(made)}")
     if made.reason:
         print(f"{made.run}: {made.outcome}: {made.reason}", file=sys.stderr)
     return EXIT[made.outcome]
+
+
+def _print(made: Result, path: Path, *, zeros: bool) -> None:
+    for name, value in made.values.items():
+        if name.startswith("faults_"):
+            continue  # 20 and more: --explain shows them as a table
+        if value.value == 0 and not zeros:
+            continue  # of 100 counters of the model, most are for page sizes or dimensions that a run does not have
+        shown = f"n/a ({value.reason})" if value.value is None else f"{value.value:g} {value.unit}, {value.kind}"
+        print(f"{name:24} {shown}")
+    print(f"{made.outcome}: {path}")
 
 
 def _folder(args: argparse.Namespace, group: str) -> Path:
@@ -122,14 +143,19 @@ def _folder(args: argparse.Namespace, group: str) -> Path:
 
 
 def _check_together(args: argparse.Namespace) -> None:
+    from abh.bench import mmu
+
     if (args.mmu or args.trace) and (args.machine == "local" or args.free_running):
         raise AbhError(
             "the MMU model runs in the emulated machine only, and counts instructions there",
             got="--mmu or --trace with " + ("--free-running" if args.free_running else "--machine local"),
             next_step="leave one of them out",
         )
-    if args.mmu_check and not args.mmu:
-        raise AbhError("--mmu-check needs --mmu CPU", next_step="add it")
+    for option, given in (("--mmu-check", args.mmu_check), ("--perf", args.perf)):
+        if given and not args.mmu:
+            raise AbhError(f"{option} needs --mmu CPU", next_step="add it")
+    if args.perf:
+        mmu.check_layer(args.perf)
 
 
 def _check_writable(folder: Path) -> None:

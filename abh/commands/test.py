@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every test there is: style, patch series, units, the page in a browser, plugin, MMU model, machines that boot."""
+"""Every test there is: style, patch series, units, the page, plugin, malloc, MMU model, machines that boot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from abh import paths
 
-HELP = "run every test: style, patch series, units, browser, plugin, MMU model, machines in emulation"
+HELP = "run every test: style, patch series, units, browser, plugin, malloc, MMU model, machines in emulation"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,19 +65,19 @@ def _plugin() -> bool:
     )
 
 
-def _model() -> bool:
-    """Style and tests of the MMU model, by cargo; sources that have passed are not tried again."""
+def _passed(component: str, log: str, *starts: str) -> bool:
+    """Tests that are a build: sources that have passed are not tried again. Counts lines that start so."""
     from abh.bench import build
     from abh.errors import AbhError
 
     try:
-        log = build.path_of("mmu-tests") / "build.log"
+        lines = (build.path_of(component) / log).read_text().splitlines()
     except AbhError as error:
         print(error)
         return False
-    results = [line for line in log.read_text().splitlines() if line.startswith("test result:")]
-    print("\n".join(results))
-    return bool(results)
+    counts = [sum(line.startswith(start) for line in lines) for start in starts]
+    print(*(f"{start} {count}" for start, count in zip(starts, counts, strict=True)), sep="\n")
+    return counts[0] > 0
 
 
 def _kernel() -> bool:
@@ -93,7 +93,8 @@ STAGES: dict[str, Callable[[], bool]] = {
     "browser": lambda: _pytest("tests/browser"),
     "series": lambda: _abh("check-series", "--build"),
     "plugin": _plugin,
-    "model": _model,
+    "malloc": lambda: _passed("glibc-tests", "malloc.sum", "PASS: malloc/", "UNSUPPORTED: malloc/", "FAIL: malloc/"),
+    "model": lambda: _passed("mmu-tests", "build.log", "test result: ok", "test result: FAILED"),
     "kernel": _kernel,
     "boot": lambda: _pytest("tests/boot"),
 }

@@ -4,28 +4,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from abh.bench import mmu
 from abh.bench.spec import Run
 from abh.report import figures, panels
-from abh.report.load import load
-from abh.report.study import Number, Study, make_study
-
-Value = Callable[[Study, Run], Number]
+from abh.report.study import Number, Study, beside
 
 
 def studies(study: Study) -> dict[str, Study]:
     """Processor to its study, over the workloads that were run on it."""
-    folder = study.folder / mmu.FOLDER if study.folder else None
     found = {}
     for cpu in mmu.cpus():
-        if folder and any((folder / cpu).glob("*.json")):
-            results = load(folder / cpu)
-            one = make_study(study.plan, results, folder / cpu)
-            ran = {run.workload for run in results}
+        if one := beside(study, f"{mmu.FOLDER}/{cpu}"):
+            ran = {run.workload for run in one.results}
             workloads = tuple(name for name in one.plan.workloads if name in ran)
             found[cpu] = dataclasses.replace(one, plan=dataclasses.replace(one.plan, workloads=workloads))
     return found
@@ -37,34 +31,43 @@ def policies(study: Study) -> tuple[str, ...]:
     return tuple(name for name in study.plan.policies if name in ran)
 
 
-def rows(study: Study, value: Value, **more: str) -> list[dict[str, object]]:
-    """The CSV: a line for each processor and run; `more` names further values of the result as columns."""
-    return [
-        {"cpu": cpu, **figures.cell_row(one, run, value(one, run), **_columns(one, run, more))}
-        for cpu, one in studies(study).items()
-        for run in one.plan.runs()
-        if run in one.results
-    ]
+@dataclass(frozen=True)
+class Figure:
+    """One number of each run: a counter for each of another, or a value as it is. `more` are columns of the CSV."""
 
+    name: str
+    style: str
+    top: str
+    bottom: str | None = None
+    more: tuple[str, ...] = ()
 
-def _columns(study: Study, run: Run, more: dict[str, str]) -> dict[str, object]:
-    return {column: study.value(run, name).value for column, name in more.items()}
+    def value(self, study: Study, run: Run) -> Number:
+        """The number."""
+        top = study.value(run, self.top)
+        return figures.share(top, study.value(run, self.bottom)) if self.bottom else top
 
+    def table(self, study: Study) -> list[dict[str, object]]:
+        """The CSV: a line for each processor and run."""
+        return [
+            {
+                "cpu": cpu,
+                **figures.cell_row(one, run, self.value(one, run)),
+                **{name: one.value(run, name).value for name in self.more},
+            }
+            for cpu, one in studies(study).items()
+            for run in one.plan.runs()
+            if run in one.results
+        ]
 
-def render(study: Study, value: Value, style: str, name: str) -> Markup:
-    """Panels for each processor."""
-    found = studies(study)
-    if not found:
-        return nothing()
-    return Markup("").join(
-        Markup("<h4>{}</h4>{}").format(
-            cpu,
-            panels.render(
-                one, panels.Axis(lambda run, one=one: value(one, run), style), f"{name}-{cpu}", policies(one)
-            ),
-        )
-        for cpu, one in found.items()
-    )
+    def render(self, study: Study) -> Markup:
+        """Panels for each processor."""
+        found = studies(study)
+        return Markup("").join(self._panels(cpu, one) for cpu, one in found.items()) if found else nothing()
+
+    def _panels(self, cpu: str, study: Study) -> Markup:
+        axis = panels.Axis(lambda run: self.value(study, run), self.style)
+        shown = panels.render(study, axis, f"{self.name}-{cpu}", policies(study))
+        return Markup("<h4>{}</h4>{}").format(cpu, shown)
 
 
 def nothing() -> Markup:

@@ -129,6 +129,12 @@ def one_axis(numbers: Iterable[Number]) -> tuple[str, str]:
     return known[0] if known else ("", "")
 
 
+def beside(study: Study, name: str) -> Study | None:
+    """The results in a folder within the study's, over the same plan; None if there are none."""
+    folder = study.folder / name if study.folder else None
+    return make_study(study.plan, load(folder), folder) if folder and any(folder.glob("*.json")) else None
+
+
 def read_plan(checkout: Path = paths.CHECKOUT) -> Plan:
     """The plan as the checkout's TOML files give it."""
     workloads, environments = spec.workloads(checkout), spec.environments(checkout)

@@ -13,8 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from abh.bench import faults
 from abh.bench.spec import Run
 from abh.report import figures
-from abh.report.load import load
-from abh.report.study import Study, divide, make_study
+from abh.report.study import Study, beside, divide, make_study
 
 TITLE = "Why not a hugepage"
 CAPTION = (
@@ -26,9 +25,9 @@ KINDS = ("counted",)
 
 def asked(study: Study) -> Study:
     """The runs that have reasons; they are not those of the study."""
-    folder = study.folder / faults.EXPLAINED if study.folder else None
-    found = load(folder) if folder and any(folder.glob("*.json")) else {}
-    return make_study(study.plan, {run: result for run, result in found.items() if faults.explained(result.values)})
+    found = beside(study, faults.EXPLAINED)
+    results = found.results.items() if found else ()
+    return make_study(study.plan, {run: result for run, result in results if faults.explained(result.values)})
 
 
 def table(study: Study) -> list[dict[str, object]]:

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import functools
+import json
+import tomllib
 
 import pytest
 
-from abh.bench import cell
+from abh.bench import cell, mmu
 from abh.bench.result import Result
 
 CPU = "i7-3770"  # the paper's: separate entries for 2 MB pages
@@ -71,6 +73,29 @@ def test_a_pattern_that_overflows_the_huge_entries_misses_more_with_hugepages(ru
     }
     assert misses[CPU, "thp"] > 10 * misses[CPU, "reg"]
     assert misses[SHARED, "thp"] <= misses[SHARED, "reg"]
+
+
+def test_the_estimate_adds_up_what_is_counted():
+    """Instructions and exits are those that the other plugin counts, each at the cost that the processor has."""
+    for environment in ("native", "kvm-hap", "kvm-shadow", "xen-pv"):
+        result = modelled(f"set-conflict@{environment}~thp", check=True)
+        cost = tomllib.loads((mmu.CPUS / f"{CPU}.toml").read_text())["cost"]
+        parts = {part: number(result, f"{mmu.ESTIMATE}_{part}") for part in mmu.PARTS}
+        assert parts["instructions"] == number(result, "instructions") * cost["instruction_cycles"]
+        assert parts["exits"] == (result.values["vm_exits"].value or 0) * cost["exit_cycles"]
+        assert parts["walks"] == number(result, "walk_cycles") > 0
+        assert parts["data_stalls"] > 0
+        assert number(result, mmu.ESTIMATE) == pytest.approx(sum(parts.values()))
+
+
+def test_a_replay_has_the_live_models_counts_and_estimate(tmp_path):
+    said = []
+    trace = tmp_path / mmu.TRACE
+    result = cell.run(cell.Cell.of("tlb-overflow@kvm-hap~thp", "smoke", mmu=CPU, trace=trace), said.append)
+    assert result.outcome == "success", result.reason
+    (replayed,) = json.loads(mmu.program(["replay", mmu.TRACE, "--cpu", CPU], tmp_path))
+    assert replayed["counters"] == said[0]["counters"]
+    assert replayed["estimate"] == said[0]["estimate"]
 
 
 def test_the_model_repeats_and_changes_nothing_of_the_run(run_cell):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from abh import cli, paths
 from abh.bench import build, cell, machine, matrix, mmu, result, spec
+from abh.commands import bench_model
 from abh.errors import AbhError
 
 RUN = "tlb-overflow@kvm-hap~thp"
@@ -18,11 +20,15 @@ COUNTERS = {"accesses": 1000, "tlb_misses": 20, "tlb_fills_4k": 15, "tlb_fills_2
             "walk_refs": 90, "walk_cycles": 900, "walk_refs_l1": 80, "flushes_cr3": 3, "flushed_entries": 7,
             "nested_tlb_hits": 2, "partial_walks_level2": 9, "fills_2m_4k": 1, "well_aligned_share": 0.5}  # fmt: skip
 
+ESTIMATE = {f"of_{part}": 0.0 for part in mmu.PARTS} | {"of_walks": 900.0, "of_exits": 2700.0}
+
 
 def line(*, share: float | None = 0.5, check: dict[str, int] | None = None, **changed: Any) -> str:
     layers = {name: COUNTERS for name in (*mmu.LAYERS, "guest_other")}
     layers |= {"total": {**COUNTERS, "accesses": 4000, "well_aligned_share": share}}
-    said = {"region": 1, "cpu": "made up", "not_followed": 5, "check": check, "counters": {"layers": layers}}
+    said = {"region": 1, "cpu": "made up", "not_followed": 5, "check": check, "counters": {"layers": layers},
+            "estimate": {"kind": "estimate", "estimated_cycles": 3600.0, **ESTIMATE},
+            "perf": {"total": {"dTLB-loads": 42}, "hypervisor": {"dTLB-loads": 2}}}  # fmt: skip
     return json.dumps({**said, **changed}) + "\n"
 
 
@@ -53,6 +59,17 @@ def test_values_have_units_and_are_counted():
     assert {name: values[name].unit for name in units} == units
     assert {each.kind for each in values.values()} == {"counted"}
     assert "accesses_checked" not in values
+
+
+def test_an_estimate_says_that_it_is_one():
+    values = mmu.values_of(mmu.read(line()))
+    assert values["cycles_estimate"] == result.Value.of(3600.0, "cycles (estimate)", "counted")
+    assert values["cycles_estimate_exits"].value == 2700
+    assert values["walk_share_estimate"] == result.Value.of(0.25, "ratio (estimate)", "counted")
+    unknown = {**ESTIMATE, "estimated_cycles": None, "of_instructions": None}
+    values = mmu.values_of(mmu.read(line(estimate=unknown)))
+    for name in ("cycles_estimate", "cycles_estimate_instructions", "walk_share_estimate"):
+        assert values[name].value is None and values[name].reason, name
 
 
 def test_a_share_of_nothing_is_not_known():
@@ -97,8 +114,9 @@ def seen(monkeypatch) -> list[cell.Cell]:
     """The cells that were run."""
     cells: list[cell.Cell] = []
 
-    def ran(one: cell.Cell) -> result.Result:
+    def ran(one: cell.Cell, heard=lambda _: None) -> result.Result:
         cells.append(one)
+        heard(mmu.read(line()))
         return cell.result_of(one, "success", None, mmu.values_of(mmu.read(line())))
 
     provenance = result.Provenance(
@@ -126,6 +144,15 @@ def test_a_run_with_the_model_has_a_folder_of_its_own(seen, tmp_path, capsys):
     assert "tlb_misses" in printed and "tlb_fills_1g" not in printed, "what is 0 is not printed"
 
 
+@pytest.mark.parametrize(("layer", "count"), [([], 42), (["hypervisor"], 2)])
+def test_counts_can_be_printed_as_perf_prints_them(seen, tmp_path, capsys, layer, count):
+    assert run("--results", tmp_path, "--mmu", "zen2", "--perf", *layer) == 0
+    assert [json.loads(each) for each in capsys.readouterr().out.splitlines()] == [
+        {"counter-value": f"{count}.000000", "unit": "", "event": "dTLB-loads", "event-runtime": 0, "pcnt-running": 100}
+    ]
+    assert (tmp_path / "mmu/zen2" / f"{RUN}.json").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -133,6 +160,8 @@ def test_a_run_with_the_model_has_a_folder_of_its_own(seen, tmp_path, capsys):
         (["--mmu", "zen2", "--free-running"], "emulated machine only"),
         (["--mmu", "zen2", "--machine", "local"], "emulated machine only"),
         (["--mmu-check"], "needs --mmu"),
+        (["--perf"], "--perf needs --mmu"),
+        (["--mmu", "zen2", "--perf", "hyperviser"], "did you mean `hypervisor`?"),
     ],
 )
 def test_what_cannot_be_is_refused(seen, tmp_path, words, message):
@@ -231,12 +260,16 @@ def test_the_models_speed_is_told_in_one_object(monkeypatch, capsys):
             one.trace.write_bytes(bytes(500))
         return machine.Ended([], "", "", 10.0 if one.mmu else 4.0, None, line() if one.mmu else "")
 
+    processor_seconds = itertools.cycle((2.0, 6.0))
     monkeypatch.setattr(cell, "emulate", emulate)
+    monkeypatch.setattr(bench_model, "_watch", lambda seen, over: seen.__setitem__(0, next(processor_seconds)))
     monkeypatch.setattr(mmu, "program", lambda words, folder: "")
     args = cli.parse(["bench-model", "--runs", "1"])
     assert args.run(args) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (found["ratio"], found["live_accesses_per_second"], found["trace_bits_per_access"]) == (2.5, 400, 1)
+    assert (found["processor_ratio"], found["added_accesses_per_processor_second"]) == (3, 1000)
+    assert len(found["load_before_and_after"]) == 2
     assert found["kind"] == "measured" and found["replay_accesses_per_second_1_threads"] > 0
     monkeypatch.setattr(cell, "emulate", lambda one: machine.Ended([], "", "", 1.0, "it hung", ""))
     with pytest.raises(AbhError, match="did not end well"):

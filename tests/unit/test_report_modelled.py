@@ -16,7 +16,7 @@ from abh.report.study import Study, make_study
 
 FIGURES = {
     name: figures.load(figures.FIGURES / f"{name}.py")
-    for name in ("page_sizes", "tlb_misses", "tlb_sweep", "walk_cycles")
+    for name in ("abh_prose", "page_sizes", "tlb_misses", "tlb_sweep", "walk_cycles", "walk_share")
 }
 COUNTED = {
     "guest_user_tlb_misses": (20, "misses"),
@@ -29,7 +29,7 @@ COUNTED = {
 
 def write(folder: Path, environment: str, policy: str, **more: int) -> None:
     """One result with the model's values."""
-    made = matrix.result("sqlite", environment, policy)
+    made = matrix.result("sqlite", environment, "reg") | {"policy": policy, "run": f"sqlite@{environment}~{policy}"}
     counted = COUNTED | {name: (number, "walks") for name, number in more.items()}
     for name, (number, unit) in counted.items():
         made["values"][name] = {"value": number, "unit": unit, "kind": "counted"}
@@ -78,6 +78,33 @@ def test_page_sizes_are_shares_of_the_walks(study: Study) -> None:
     assert "75.0%" in html and "25.0%" in html and "1g" not in html
 
 
+def test_the_walks_share_is_shown_as_the_model_says_it(study: Study, tmp_path: Path) -> None:
+    for path in tmp_path.glob("mmu/*/*.json"):
+        made = json.loads(path.read_text())
+        made["values"]["walk_share_estimate"] = {"value": 0.125, "unit": "ratio (estimate)", "kind": "counted"}
+        path.write_text(json.dumps(made))
+    rows = FIGURES["walk_share"].table(study)
+    assert [(row["value"], row["unit"]) for row in rows] == [(0.125, "ratio (estimate)")] * 3
+    assert "12.5%" in str(FIGURES["walk_share"].render(study))
+    assert "estimate" in FIGURES["walk_share"].caption and "estimate" in FIGURES["abh_prose"].caption
+
+
+def change(study: Study, quantity: str) -> dict[str, object]:
+    (row,) = [row for row in FIGURES["abh_prose"].table(study) if row["quantity"] == quantity and row["cpu"] == "zen2"]
+    return row
+
+
+def test_the_papers_numbers_stand_beside_the_same_changes(study: Study, tmp_path: Path) -> None:
+    quantity = "page_walk_cycles_change_abh_bound"
+    row = change(study, quantity)
+    assert (row["reference"], row["counted"], row["reason"]) == (-0.9, None, "sqlite@kvm-hap~abh: not run")
+    for policy, cycles in (("thp", 2000), ("abh", 500)):
+        write(tmp_path / "mmu/zen2", "kvm-hap", policy, walk_cycles=cycles)
+    assert change(study, quantity)["counted"] == -0.75
+    html = str(FIGURES["abh_prose"].render(study))
+    assert "-75.0%" in html and "-90.0%" in html and "n/a" in html
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_without_the_model_a_figure_says_how_to_have_it(name: str, tmp_path: Path) -> None:
     matrix.write(tmp_path)
@@ -92,8 +119,7 @@ def test_two_kinds_share_no_axis(study: Study, tmp_path: Path) -> None:
     made["values"]["guest_user_accesses"]["kind"] = "emulated"
     path.write_text(json.dumps(made))
     with pytest.raises(figures.AbhError, match="share one axis"):
-        modelled.rows(study, lambda one, run: figures.share(
-            one.value(run, "guest_user_tlb_misses"), one.value(run, "guest_user_accesses")))  # fmt: skip
+        FIGURES["tlb_misses"].table(study)
     assert Run("sqlite", "native", "reg") in study.results
 
 

@@ -10,12 +10,12 @@ fail() {
 	exit "$2"
 }
 
-[ $# -eq 2 ] || fail "got $# words, expected: run.sh UNIT FUNCTIONS" 2
+[ $# -eq 3 ] || fail "got $# words, expected: run.sh UNIT FUNCTIONS LEVEL" 2
 [ -r "$1" ] || fail "$1: no such unit" 2
 [ -x "$cc1" ] || fail "$cc1: not found; install cpp-14 in the guest" 1
 
 # Without -fno-ident the assembly would name the compiler's build, and so would its checksum.
-"$cc1" -quiet -fpreprocessed -O2 -fno-ident -o /tmp/unit.s "$1"
+"$cc1" -quiet -fpreprocessed "$3" -fno-ident -o /tmp/unit.s "$1"
 
 functions=$(grep -c '^step[0-9]*:$' /tmp/unit.s) || fail "/tmp/unit.s: no function in it" 1
 [ "$functions" = "$2" ] || fail "/tmp/unit.s: got $functions functions, expected $2" 1

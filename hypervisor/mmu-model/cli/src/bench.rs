@@ -5,11 +5,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use clap::Args;
-use mmu_model::address::{GuestPhysical, Machine, PageSize, Virtual};
-use mmu_model::context::{Context, Control, Kind, Layer, Levels, Tables};
+use mmu_model::address::{Machine, PageSize, Virtual};
+use mmu_model::context::{Context, Kind, Levels};
 use mmu_model::cpu::Cpu;
 use mmu_model::mmu::Mmu;
-use mmu_model::synthetic::{Builder, OPEN, Pages, Random};
+use mmu_model::synthetic::{Builder, OPEN, Pages, Random, user_on};
 use mmu_model::x86::bit;
 use mmu_trace::recorder::Recorder;
 use mmu_trace::replay::replay;
@@ -76,20 +76,7 @@ fn machine() -> (Pages, Context) {
     for region in (0..1 << 30).step_by(2 << 20) {
         host.map(&mut memory, region, PageSize::M2, moved + region, bits);
     }
-    let context = Context {
-        layer: Layer::GuestUser,
-        space: 1,
-        user: true,
-        control: Control::default(),
-        asid: 1,
-        pcid: 0,
-        tables: Tables::Nested {
-            guest: Some((GuestPhysical::new(guest.root), Levels::Four)),
-            root: Machine::new(host.root),
-            levels: Levels::Four,
-            nxe: true,
-        },
-    };
+    let context = user_on(&guest, Some(&host));
     (memory, context)
 }
 

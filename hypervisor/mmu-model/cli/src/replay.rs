@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mmu_model::context::Layer;
-use mmu_model::counters::{Bank, Counters};
-use mmu_model::cpu::Cpu;
+use mmu_model::counters::Counters;
+use mmu_model::cpu::{Cpu, Events};
 use mmu_model::estimate::Estimate;
 use mmu_model::perf;
 use mmu_trace::error::TraceError;
@@ -28,9 +28,9 @@ pub struct Options {
     /// Give one TLB of every processor these numbers of entries, each in a replay of its own
     #[arg(long, value_name = "TLB=N,N,…")]
     sweep: Option<String>,
-    /// Send data accesses through the caches too: page-table lines then compete with data
-    #[arg(long)]
-    data_caches: bool,
+    /// Whether data accesses go through the caches too, where page-table lines then compete with data
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = on_or_off)]
+    data: bool,
     /// Print lines as `perf stat -j` does, under its event names, in place of JSON
     #[arg(long)]
     perf: bool,
@@ -43,6 +43,14 @@ pub struct Options {
     /// Threads; as many as processors if not given
     #[arg(long)]
     jobs: Option<usize>,
+}
+
+fn on_or_off(word: &str) -> Result<bool, String> {
+    match word {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("expected on or off".into()),
+    }
 }
 
 /// One replay to be done.
@@ -85,7 +93,7 @@ fn progress(bytes: u64) -> ProgressBar {
 
 pub fn run(options: &Options) -> Result<(), Failure> {
     let jobs = jobs(options)?;
-    bank(&Counters::default(), &options.layer)?;
+    events(&Counters::default(), &options.layer, Events::Zen)?; // a wrong name is told before the work
     // The output is made first: a wrong path fails before an hour's work, not after.
     let mut out: Box<dyn Write> = match &options.output {
         Some(path) => {
@@ -100,7 +108,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         jobs.par_iter()
             .map(|job| {
                 let from = bar.wrap_read(BufReader::with_capacity(1 << 20, open(&options.trace)?));
-                mmu_trace::replay::replay(from, &job.cpu, options.data_caches)
+                mmu_trace::replay::replay(from, &job.cpu, options.data)
                     .map_err(|e| format!("{}: {e}", options.trace.display()).into())
             })
             .collect()
@@ -112,7 +120,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             if jobs.len() > 1 {
                 writeln!(out, "# {}", title(job))?;
             }
-            for (event, n) in perf::events(&bank(counters, &options.layer)?, job.cpu.events) {
+            for (event, n) in events(counters, &options.layer, job.cpu.events)? {
                 writeln!(out, "{}", perf::json_line(&event, n))?;
             }
         }
@@ -129,14 +137,14 @@ fn title(job: &Job) -> String {
     job.name.clone() + &sweep.unwrap_or_default()
 }
 
-fn bank(counters: &Counters, layer: &str) -> Result<Bank, Failure> {
+fn events(counters: &Counters, layer: &str, family: Events) -> Result<Vec<(String, u64)>, Failure> {
     if layer == "total" {
-        return Ok(counters.total());
+        return Ok(perf::total(counters, family));
     }
     let found = Layer::ALL.into_iter().find(|l| l.name() == layer);
     let names = Layer::ALL.map(Layer::name).join(", ");
     found
-        .map(|l| counters.layer(l).clone())
+        .map(|l| perf::events(counters.layer(l), family))
         .ok_or_else(|| format!("--layer {layer}: expected {names} or total").into())
 }
 
@@ -146,7 +154,7 @@ fn result(job: &Job, counters: &Counters, options: &Options) -> Value {
         "cpu_name": job.cpu.name,
         "assumptions": job.cpu.assumptions,
         "sweep": job.sweep.as_ref().map(|(array, entries)| json!({"tlb": array, "entries": entries})),
-        "data_through_caches": options.data_caches,
+        "data_through_caches": options.data,
         "counters": counters.to_json(),
         "estimate": Estimate::new(counters, &job.cpu).to_json(),
     })

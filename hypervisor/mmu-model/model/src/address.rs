@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::numbered::numbered;
+
 macro_rules! address {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -54,24 +56,19 @@ address! {
     Machine
 }
 
-/// The sizes that one TLB entry or one leaf of a table can cover.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum PageSize {
-    /// 4 KiB
-    K4 = 0,
-    /// 2 MiB
-    M2 = 1,
-    /// 1 GiB
-    G1 = 2,
+numbered! {
+    /// The sizes that one TLB entry or one leaf of a table can cover, from the smallest to the largest.
+    PageSize {
+        /// 4 KiB
+        K4: "4k",
+        /// 2 MiB
+        M2: "2m",
+        /// 1 GiB
+        G1: "1g",
+    }
 }
 
 impl PageSize {
-    /// How many there are.
-    pub const COUNT: usize = 3;
-    /// From the smallest to the largest.
-    pub const ALL: [Self; Self::COUNT] = [Self::K4, Self::M2, Self::G1];
-
     /// log2 of the size in bytes.
     pub const fn shift(self) -> u32 {
         12 + 9 * self as u32
@@ -85,15 +82,6 @@ impl PageSize {
     /// The bits of an address that lie within a page.
     pub const fn offset_mask(self) -> u64 {
         self.bytes() - 1
-    }
-
-    /// As counters and CPU files name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::K4 => "4k",
-            Self::M2 => "2m",
-            Self::G1 => "1g",
-        }
     }
 
     /// The size of a leaf at this level of an x86-64 table, 1 being the last.

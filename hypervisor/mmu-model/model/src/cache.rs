@@ -2,35 +2,19 @@
 //! The caches that hold lines of page tables.
 
 use crate::address::Machine;
+use crate::numbered::numbered;
 
-/// Where a reference was served.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum Served {
-    /// First-level cache.
-    L1 = 0,
-    /// Second-level cache.
-    L2 = 1,
-    /// Third-level cache.
-    L3 = 2,
-    /// No cache had the line.
-    Memory = 3,
-}
-
-impl Served {
-    /// How many there are.
-    pub const COUNT: usize = 4;
-    /// All, in the order of counters.
-    pub const ALL: [Self; Self::COUNT] = [Self::L1, Self::L2, Self::L3, Self::Memory];
-
-    /// As counters name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::L1 => "l1",
-            Self::L2 => "l2",
-            Self::L3 => "l3",
-            Self::Memory => "memory",
-        }
+numbered! {
+    /// Where a reference was served.
+    Served {
+        /// First-level cache.
+        L1: "l1",
+        /// Second-level cache.
+        L2: "l2",
+        /// Third-level cache.
+        L3: "l3",
+        /// No cache had the line.
+        Memory: "memory",
     }
 }
 
@@ -44,6 +28,8 @@ const UNUSED: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 struct Level {
     sets: u64,
+    /// The bits of a line's number that name its set, if the number of sets is a power of two.
+    mask: Option<u64>,
     ways: usize,
     lines: Vec<u64>,
 }
@@ -51,17 +37,29 @@ struct Level {
 impl Level {
     fn new(bytes: u64, ways: u32) -> Self {
         let lines = (bytes / LINE) as usize;
-        Self { sets: (lines / ways.max(1) as usize) as u64, ways: ways as usize, lines: vec![UNUSED; lines] }
+        let sets = (lines / ways.max(1) as usize) as u64;
+        let mask = sets.is_power_of_two().then(|| sets - 1);
+        Self { sets, mask, ways: ways as usize, lines: vec![UNUSED; lines] }
+    }
+
+    #[inline]
+    fn first_of_set(&self, line: u64) -> usize {
+        let set = self.mask.map_or_else(|| line % self.sets, |mask| line & mask);
+        set as usize * self.ways
+    }
+
+    /// Whether the line is the last used of its set: most are.
+    #[inline]
+    fn is_last_used(&self, line: u64) -> bool {
+        self.sets > 0 && self.lines[self.first_of_set(line)] == line
     }
 
     /// Whether the line was there; it is afterwards, as the last used.
-    #[inline]
     fn access(&mut self, line: u64) -> bool {
         if self.sets == 0 {
             return false;
         }
-        let set = if self.sets.is_power_of_two() { line & (self.sets - 1) } else { line % self.sets };
-        let first = set as usize * self.ways;
+        let first = self.first_of_set(line);
         let lines = &mut self.lines[first..first + self.ways];
         let mut carried = line;
         for place in lines {
@@ -90,15 +88,13 @@ impl Hierarchy {
     #[inline]
     pub fn access(&mut self, at: Machine) -> Served {
         let line = at.raw() / LINE;
-        if self.levels[0].access(line) {
-            Served::L1
-        } else if self.levels[1].access(line) {
-            Served::L2
-        } else if self.levels[2].access(line) {
-            Served::L3
-        } else {
-            Served::Memory
-        }
+        if self.levels[0].is_last_used(line) { Served::L1 } else { self.search(line) }
+    }
+
+    #[inline(never)]
+    fn search(&mut self, line: u64) -> Served {
+        let held = self.levels.iter_mut().position(|level| level.access(line));
+        held.map_or(Served::Memory, |level| Served::ALL[level])
     }
 }
 

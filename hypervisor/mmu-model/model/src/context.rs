@@ -2,57 +2,34 @@
 //! Who runs, and what translates for it.
 
 use crate::address::{GuestPhysical, Machine};
+use crate::numbered::numbered;
 
-/// Whose accesses are counted together.
-///
-/// On a native system, what runs is counted as the guest's: it is the system under study in every environment.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u8)]
-pub enum Layer {
-    /// User code of the process that opened the region of interest; of any process while none is known.
-    GuestUser = 0,
-    /// User code of other processes. A caller never needs it: the model tells by [`Context::space`].
-    GuestOther = 1,
-    /// The guest's kernel.
-    GuestKernel = 2,
-    /// The hypervisor, with its own kernel and processes.
-    Hypervisor = 3,
-}
-
-impl Layer {
-    /// How many there are.
-    pub const COUNT: usize = 4;
-    /// All, in the order of counters.
-    pub const ALL: [Self; Self::COUNT] = [Self::GuestUser, Self::GuestOther, Self::GuestKernel, Self::Hypervisor];
-
-    /// As counters name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::GuestUser => "guest_user",
-            Self::GuestOther => "guest_other",
-            Self::GuestKernel => "guest_kernel",
-            Self::Hypervisor => "hypervisor",
-        }
+numbered! {
+    /// Whose accesses are counted together.
+    ///
+    /// On a native system, what runs is counted as the guest's: it is the system under study in every environment.
+    Layer {
+        /// User code of the process that opened the region of interest; of any process while none is known.
+        GuestUser: "guest_user",
+        /// User code of other processes. A caller never needs it: the model tells by [`Context::space`].
+        GuestOther: "guest_other",
+        /// The guest's kernel.
+        GuestKernel: "guest_kernel",
+        /// The hypervisor, with its own kernel and processes.
+        Hypervisor: "hypervisor",
     }
 }
 
-/// What an access does.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u8)]
-pub enum Kind {
-    /// Reads data.
-    Load = 0,
-    /// Writes data.
-    Store = 1,
-    /// Reads an instruction.
-    Fetch = 2,
-}
-
-impl Kind {
-    /// How many there are.
-    pub const COUNT: usize = 3;
-    /// All, in the order of counters.
-    pub const ALL: [Self; Self::COUNT] = [Self::Load, Self::Store, Self::Fetch];
+numbered! {
+    /// What an access does.
+    Kind {
+        /// Reads data.
+        Load: "loads",
+        /// Writes data.
+        Store: "stores",
+        /// Reads an instruction.
+        Fetch: "fetches",
+    }
 }
 
 /// How deep an x86-64 table is.

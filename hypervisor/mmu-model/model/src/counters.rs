@@ -145,9 +145,9 @@ impl Bank {
 
     fn name_tlb(&self, out: &mut Named) {
         out.put("accesses", Kind::ALL.iter().map(|k| self.accesses(*k)).sum());
-        for (kind, name) in Kind::ALL.into_iter().zip(["loads", "stores", "fetches"]) {
-            out.put(name, self.accesses(kind));
-            out.put(format!("tlb_misses_{name}"), self.misses(kind));
+        for kind in Kind::ALL {
+            out.put(kind.name(), self.accesses(kind));
+            out.put(format!("tlb_misses_{}", kind.name()), self.misses(kind));
         }
         out.put("accesses_untranslated", self.untranslated.iter().sum());
         out.put("tlb_misses", Kind::ALL.iter().map(|k| self.misses(*k)).sum());

@@ -168,7 +168,7 @@ pub struct Cost {
     pub l3_cycles: u64,
     /// By memory.
     pub memory_cycles: u64,
-    /// A hit in the second-level TLB, more than one in the first.
+    /// A look into the second-level TLB, more than a hit in the first.
     pub second_level_tlb_cycles: u64,
     /// One instruction without any stall; for the estimate.
     pub instruction_cycles: f64,

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::address::PageSize;
 use crate::cache::Served;
+use crate::context::Kind;
 use crate::counters::Counters;
 use crate::cpu::Cpu;
 
@@ -15,7 +15,7 @@ pub struct Estimate {
     pub instructions: Option<f64>,
     /// Page walks.
     pub walks: f64,
-    /// Hits in the second-level TLB.
+    /// Looks into the second-level TLB, in vain or not: a walk begins when it has nothing.
     pub second_level_tlb: f64,
     /// Data accesses that L1 does not serve.
     pub data_stalls: Option<f64>,
@@ -27,7 +27,8 @@ impl Estimate {
     /// From counts and the processor's costs.
     pub fn new(counters: &Counters, cpu: &Cpu) -> Self {
         let (total, cost) = (counters.total(), &cpu.cost);
-        let second: u64 = (0..PageSize::COUNT).map(|s| total.hits[1].iter().map(|k| k[s]).sum::<u64>()).sum();
+        let hits: u64 = total.hits[1].iter().flatten().sum();
+        let second = hits + Kind::ALL.into_iter().map(|kind| total.misses(kind)).sum::<u64>();
         let latency = [cost.l1_cycles, cost.l2_cycles, cost.l3_cycles, cost.memory_cycles];
         let stall = |served: Served| {
             total.data_served[served as usize] * latency[served as usize].saturating_sub(cost.l1_cycles)
@@ -78,5 +79,11 @@ mod tests {
         assert_eq!(Estimate::new(&counters, &cpu).cycles(), None);
         counters.banks[0].data_served = [7, 8, 0, 0];
         assert_eq!(Estimate::new(&counters, &cpu).cycles(), Some(100.0 + 12.0 + 40.0 + 2000.0));
+        cpu.cost.second_level_tlb_cycles = 7;
+        counters.banks[0].hits[0][0][0] = 1000;
+        counters.banks[0].hits[1][0][1] = 2;
+        counters.banks[0].fills[1][2] = 3;
+        counters.banks[0].faults[2] = 4;
+        assert!((Estimate::new(&counters, &cpu).second_level_tlb - 63.0).abs() < 1e-9, "what the first has not");
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::address::Virtual;
 use crate::mmu::Mmu;
+use crate::numbered::numbered;
 use crate::tlb::tag;
 
 /// An event that invalidates. Those of one address space mean the current one, as [`Mmu::set_context`] has set it;
@@ -54,59 +55,31 @@ pub enum Event {
     },
 }
 
-/// Causes by which invalidations are counted.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u8)]
-#[allow(missing_docs)] // they are the events
-pub enum Cause {
-    Cr3 = 0,
-    Cr3Keep = 1,
-    Control = 2,
-    Invlpg = 3,
-    Invlpga = 4,
-    Invpcid = 5,
-    VmrunAll = 6,
-    VmrunAsid = 7,
-    VmrunNonGlobal = 8,
-    /// The address space changed on a processor without ASIDs.
-    WorldSwitch = 9,
-    /// A nested root other than the last one was used. Nothing is forgotten: see [`crate::cpu::Cpu`].
-    NestedRoot = 10,
-}
-
-impl Cause {
-    /// How many there are.
-    pub const COUNT: usize = 11;
-    /// All, in the order of counters.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Cr3,
-        Self::Cr3Keep,
-        Self::Control,
-        Self::Invlpg,
-        Self::Invlpga,
-        Self::Invpcid,
-        Self::VmrunAll,
-        Self::VmrunAsid,
-        Self::VmrunNonGlobal,
-        Self::WorldSwitch,
-        Self::NestedRoot,
-    ];
-
-    /// As counters name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cr3 => "cr3",
-            Self::Cr3Keep => "cr3_keep",
-            Self::Control => "control",
-            Self::Invlpg => "invlpg",
-            Self::Invlpga => "invlpga",
-            Self::Invpcid => "invpcid",
-            Self::VmrunAll => "vmrun_all",
-            Self::VmrunAsid => "vmrun_asid",
-            Self::VmrunNonGlobal => "vmrun_nonglobal",
-            Self::WorldSwitch => "world_switch",
-            Self::NestedRoot => "nested_root",
-        }
+numbered! {
+    /// Causes by which invalidations are counted.
+    Cause {
+        /// [`Event::Cr3`]
+        Cr3: "cr3",
+        /// The same where nothing goes.
+        Cr3Keep: "cr3_keep",
+        /// [`Event::Control`]
+        Control: "control",
+        /// [`Event::Invlpg`]
+        Invlpg: "invlpg",
+        /// [`Event::Invlpga`]
+        Invlpga: "invlpga",
+        /// INVPCID of any type.
+        Invpcid: "invpcid",
+        /// [`Event::Vmrun`] with TLB_CONTROL 1.
+        VmrunAll: "vmrun_all",
+        /// With 3.
+        VmrunAsid: "vmrun_asid",
+        /// With 7.
+        VmrunNonGlobal: "vmrun_nonglobal",
+        /// The address space changed on a processor without ASIDs.
+        WorldSwitch: "world_switch",
+        /// A nested root other than the last one was used. Nothing is forgotten: see [`crate::cpu::Cpu`].
+        NestedRoot: "nested_root",
     }
 }
 

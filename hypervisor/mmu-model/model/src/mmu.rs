@@ -4,15 +4,14 @@
 use std::collections::HashMap;
 
 use crate::address::{Machine, PageSize, Virtual};
-use crate::assoc::Assoc;
-use crate::cache::Hierarchy;
 use crate::context::{Context, Control, Kind, Layer, Tables};
 use crate::counters::{Bank, Counters};
-use crate::cpu::{CacheSpec, Cpu, PartialSpec, Side};
+use crate::cpu::{Cpu, Side};
 use crate::invalidate::Cause;
 use crate::memory::Memory;
 use crate::tlb::{Tlb, Translation, tag};
-use crate::walk::{Access, Dimension, Fault, HostLeaf, Leaf, Partial, Place, Rights, Steps, Stop, Walker};
+use crate::unit::{Parts, Unit};
+use crate::walk::{Access, Fault, Leaf, Rights, Stop, Walker};
 
 /// Slots in a table of hints.
 const HINTS: usize = 4096;
@@ -51,32 +50,6 @@ pub struct Mmu {
     data_through_caches: bool,
 }
 
-/// What a walk uses besides memory.
-#[derive(Clone, Debug)]
-pub(crate) struct Parts {
-    pub(crate) partial: Vec<PartialCache>,
-    pub(crate) host_partial: Vec<PartialCache>,
-    pub(crate) nested: Assoc<HostLeaf>,
-    caches: Hierarchy,
-    /// By [`crate::cache::Served`].
-    latency: [u64; 4],
-}
-
-/// A paging-structure cache.
-#[derive(Clone, Debug)]
-pub(crate) struct PartialCache {
-    levels: Vec<u8>,
-    pub(crate) assoc: Assoc<Partial>,
-}
-
-impl PartialCache {
-    fn new(spec: &PartialSpec) -> Self {
-        let mut levels = spec.levels.clone();
-        levels.sort_unstable();
-        Self { levels, assoc: Assoc::new(spec.geometry()) }
-    }
-}
-
 impl Mmu {
     /// A processor with everything empty, the region closed, and paging off.
     pub fn new(cpu: &Cpu) -> Self {
@@ -89,7 +62,6 @@ impl Mmu {
         };
         let lookup = [Side::Data, Side::Instruction].map(|side| [1, 2].map(|level| serving(level, side)));
         let hints = || [Box::new([u32::MAX; HINTS]), Box::new([u32::MAX; HINTS])];
-        let cache = |c: &Option<CacheSpec>| c.as_ref().map_or((0, 0), |c| (c.kib * 1024, c.ways));
         let context = Context {
             layer: Layer::GuestKernel,
             space: 0,
@@ -99,20 +71,13 @@ impl Mmu {
             pcid: 0,
             tables: Tables::Off,
         };
-        let empty = crate::assoc::Geometry { entries: 0, ways: 1, replacement: crate::assoc::Replacement::Lru };
         let mut mmu = Self {
             tlbs: specs
                 .iter()
                 .map(|t| Tlb::new(&t.name, &t.sizes().expect("checked when read"), t.geometry()))
                 .collect(),
             lookup,
-            parts: Parts {
-                partial: cpu.partial.iter().map(PartialCache::new).collect(),
-                host_partial: cpu.host_partial.iter().map(PartialCache::new).collect(),
-                nested: Assoc::new(cpu.nested_tlb.as_ref().map_or(empty, crate::cpu::ArraySpec::geometry)),
-                caches: Hierarchy::new([cache(&cpu.cache.l1), cache(&cpu.cache.l2), cache(&cpu.cache.l3)]),
-                latency: [cpu.cost.l1_cycles, cpu.cost.l2_cycles, cpu.cost.l3_cycles, cpu.cost.memory_cycles],
-            },
+            parts: Parts::new(cpu),
             hints: [hints(), hints()],
             tag: 0,
             allowed: [0; Kind::COUNT],
@@ -126,13 +91,14 @@ impl Mmu {
             asid_tags: cpu.asid_tags,
             root_tags: cpu.nested_root_tags,
             splits_1g: cpu.second_level_splits_1g,
-            data_through_caches: false,
+            data_through_caches: true,
         };
         mmu.set_context(&context);
         mmu
     }
 
-    /// Send data accesses through the cache hierarchy too, so that page-table lines compete with data for room.
+    /// Whether data accesses go through the cache hierarchy too, so that page-table lines compete with data for room;
+    /// they do unless told otherwise.
     pub fn set_data_through_caches(&mut self, on: bool) {
         self.data_through_caches = on;
     }
@@ -261,7 +227,8 @@ impl Mmu {
         self.access_slowly(memory, address, kind)
     }
 
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // as of access
     fn hit(&mut self, level: usize, kind: Kind, entry: Translation, address: Virtual) -> Machine {
         self.bank().hits[level][kind as usize][entry.size as usize] += 1;
         let machine = entry.machine.plus(address.raw() & entry.size.offset_mask());
@@ -271,6 +238,7 @@ impl Mmu {
         machine
     }
 
+    #[inline]
     fn data(&mut self, machine: Machine) {
         let served = self.parts.caches.access(machine);
         self.bank().data_served[served as usize] += 1;
@@ -421,105 +389,4 @@ const fn hint_slot(address: Virtual, large: bool) -> usize {
     let page = address.raw() >> if large { 21 } else { 12 };
     // Addresses far apart share low bits more often than not.
     (page ^ page >> 12) as usize % HINTS
-}
-
-/// The hardware as one walk sees it.
-struct Unit<'a, M> {
-    memory: &'a mut M,
-    parts: &'a mut Parts,
-    bank: &'a mut Bank,
-    tag: u64,
-    cycles: u64,
-}
-
-/// Key of a partial walk: the address's bits down to this level, and the level.
-const fn partial_key(address: u64, level: u8) -> (u64, u64) {
-    let prefix = address << 7 >> 7 >> (3 + 9 * level as u32);
-    (prefix, prefix << 3 | level as u64)
-}
-
-impl<M> Unit<'_, M> {
-    /// Tables and tag for a dimension's partial walks: those of the host's tables belong to no process.
-    fn partial(&mut self, dimension: Dimension) -> (&mut Vec<PartialCache>, u64) {
-        match dimension {
-            Dimension::Host => (&mut self.parts.host_partial, self.tag & !tag::PCID),
-            _ => (&mut self.parts.partial, self.tag),
-        }
-    }
-}
-
-impl<M: Memory> Steps for Unit<'_, M> {
-    type Error = M::Error;
-
-    fn read(&mut self, place: Place, at: Machine) -> Result<u64, M::Error> {
-        let served = self.parts.caches.access(at);
-        let cycles = self.parts.latency[served as usize];
-        self.cycles += cycles;
-        self.bank.host_walk_cycles += if place.dimension == Dimension::Host { cycles } else { 0 };
-        self.bank.refs[place.dimension as usize][usize::from(place.level) - 1] += 1;
-        self.bank.served[served as usize] += 1;
-        self.memory.read(at)
-    }
-
-    fn set_bits(&mut self, at: Machine, bits: u64) -> Result<(), M::Error> {
-        self.memory.set_bits(at, bits)
-    }
-
-    fn spend(&mut self, cycles: u64) {
-        self.cycles += cycles;
-    }
-
-    fn recall(&mut self, dimension: Dimension, address: u64, top: u8) -> Option<(u8, Partial)> {
-        let (caches, tag) = self.partial(dimension);
-        let mut deepest: Option<(u8, Partial)> = None;
-        // All levels are looked up at once; the deepest hit wins, and every hit counts as a use.
-        for cache in caches {
-            for level in cache.levels.iter().copied().filter(|l| *l <= top) {
-                let (set, key) = partial_key(address, level);
-                let Some(at) = cache.assoc.find(set, key, tag) else { continue };
-                cache.assoc.touch(at);
-                if deepest.is_none_or(|(l, _)| level < l) {
-                    deepest = Some((level, cache.assoc.slot(at).value));
-                }
-            }
-        }
-        if let Some((level, _)) = deepest {
-            let hits = match dimension {
-                Dimension::Host => &mut self.bank.host_partial_hits,
-                _ => &mut self.bank.partial_hits,
-            };
-            hits[usize::from(level) - 1] += 1;
-        }
-        deepest
-    }
-
-    fn keep(&mut self, place: Place, address: u64, partial: Partial) {
-        let (caches, tag) = self.partial(place.dimension);
-        for cache in caches.iter_mut().filter(|c| c.levels.contains(&place.level)) {
-            let (set, key) = partial_key(address, place.level);
-            cache.assoc.insert(set, key, tag, u64::MAX, partial);
-        }
-    }
-
-    fn recall_nested(&mut self, address: u64) -> Option<HostLeaf> {
-        let tag = self.tag & !tag::PCID;
-        let nested = &mut self.parts.nested;
-        let found = PageSize::ALL.into_iter().find_map(|size| {
-            let page = address >> size.shift();
-            nested.find(page, page << 2 | size as u64, tag)
-        });
-        let Some(at) = found else {
-            self.bank.nested_misses += 1;
-            return None;
-        };
-        nested.touch(at);
-        self.bank.nested_hits += 1;
-        Some(self.parts.nested.slot(at).value)
-    }
-
-    fn keep_nested(&mut self, address: u64, leaf: HostLeaf) {
-        let page = address >> leaf.size.shift();
-        let tag = self.tag & !tag::PCID;
-        self.parts.nested.insert(page, page << 2 | leaf.size as u64, tag, u64::MAX, leaf);
-    }
 }

@@ -4,13 +4,33 @@
 //! Linux's generic names mean different things by vendor, and so they do here: on Intel dTLB-load-misses are walks
 //! for loads; on AMD dTLB-loads are misses of the first level, of loads and stores (arch/x86/events).
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
 use crate::address::PageSize;
-use crate::context::Kind;
-use crate::counters::Bank;
+use crate::context::{Kind, Layer};
+use crate::counters::{Bank, Counters};
 use crate::cpu::Events;
 use crate::invalidate::Cause;
 
-/// Events and their counts, for one layer or the total.
+/// All layers' events by name, and the total's; instructions are known in total only.
+pub fn to_json(counters: &Counters, family: Events) -> Value {
+    let named = |events: Vec<(String, u64)>| events.into_iter().collect::<BTreeMap<_, _>>();
+    let mut layers: BTreeMap<_, _> =
+        Layer::ALL.map(|layer| (layer.name(), named(events(counters.layer(layer), family)))).into();
+    layers.insert("total", named(total(counters, family)));
+    serde_json::json!(layers)
+}
+
+/// The total's events and their counts.
+pub fn total(counters: &Counters, family: Events) -> Vec<(String, u64)> {
+    let mut out = vec![("instructions".to_owned(), counters.instructions)];
+    out.extend(events(&counters.total(), family));
+    out
+}
+
+/// Events and their counts, for one layer.
 pub fn events(bank: &Bank, family: Events) -> Vec<(String, u64)> {
     match family {
         Events::Ivybridge => intel(bank, true),

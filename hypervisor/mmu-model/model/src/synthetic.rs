@@ -131,6 +131,21 @@ impl Builder {
     }
 }
 
+/// User code on one table, or on a guest's with a host's behind it.
+pub fn user_on(guest: &Builder, host: Option<&Builder>) -> Context {
+    let tables = match host {
+        Some(host) => Tables::Nested {
+            guest: Some((GuestPhysical::new(guest.root), guest.levels)),
+            root: Machine::new(host.root),
+            levels: host.levels,
+            nxe: true,
+        },
+        None => Tables::Flat { root: Machine::new(guest.root), levels: guest.levels },
+    };
+    let asid = u16::from(host.is_some());
+    Context { layer: Layer::GuestUser, space: 0, user: true, control: Control::default(), asid, pcid: 0, tables }
+}
+
 /// Who hears what a [`World`] does.
 pub trait Observer {
     /// This context runs now.

@@ -3,6 +3,7 @@
 
 use crate::address::{Machine, PageSize, Virtual};
 use crate::context::{Control, Kind};
+use crate::numbered::numbered;
 
 /// Finds the translation of one address in tables in memory.
 ///
@@ -15,7 +16,8 @@ pub trait Walker {
     fn walk<S: Steps>(&self, address: Virtual, access: Access, steps: &mut S) -> Result<Leaf, Stop<S::Error>>;
 }
 
-/// What the hardware does for a walker; it counts, caches and costs.
+/// What the hardware does for a walker; it counts, caches and costs. Unless told otherwise it remembers nothing, and
+/// nothing costs.
 pub trait Steps {
     /// Why memory could not be read.
     type Error;
@@ -27,46 +29,34 @@ pub trait Steps {
     fn set_bits(&mut self, at: Machine, bits: u64) -> Result<(), Self::Error>;
 
     /// Cycles spent otherwise than on references.
-    fn spend(&mut self, cycles: u64);
+    fn spend(&mut self, _cycles: u64) {}
 
     /// The deepest level, from 2 up to the top, whose entry for this address is remembered, and what it said.
-    fn recall(&mut self, dimension: Dimension, address: u64, top: u8) -> Option<(u8, Partial)>;
+    fn recall(&mut self, _dimension: Dimension, _address: u64, _top: u8) -> Option<(u8, Partial)> {
+        None
+    }
 
     /// Remember what the entry at this level said.
-    fn keep(&mut self, place: Place, address: u64, partial: Partial);
+    fn keep(&mut self, _place: Place, _address: u64, _partial: Partial) {}
 
     /// The remembered translation of a guest-physical address.
-    fn recall_nested(&mut self, address: u64) -> Option<HostLeaf>;
+    fn recall_nested(&mut self, _address: u64) -> Option<HostLeaf> {
+        None
+    }
 
     /// Remember the translation of a guest-physical address.
-    fn keep_nested(&mut self, address: u64, leaf: HostLeaf);
+    fn keep_nested(&mut self, _address: u64, _leaf: HostLeaf) {}
 }
 
-/// Which table a reference goes to.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u8)]
-pub enum Dimension {
-    /// The only one.
-    Flat = 0,
-    /// The guest's, under nested paging.
-    Guest = 1,
-    /// The host's, under nested paging.
-    Host = 2,
-}
-
-impl Dimension {
-    /// How many there are.
-    pub const COUNT: usize = 3;
-    /// All, in the order of counters.
-    pub const ALL: [Self; Self::COUNT] = [Self::Flat, Self::Guest, Self::Host];
-
-    /// As counters name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Flat => "flat",
-            Self::Guest => "guest",
-            Self::Host => "host",
-        }
+numbered! {
+    /// Which table a reference goes to.
+    Dimension {
+        /// The only one.
+        Flat: "flat",
+        /// The guest's, under nested paging.
+        Guest: "guest",
+        /// The host's, under nested paging.
+        Host: "host",
     }
 }
 
@@ -259,18 +249,4 @@ impl<M: crate::memory::Memory> Steps for Plain<'_, M> {
     fn set_bits(&mut self, at: Machine, bits: u64) -> Result<(), M::Error> {
         self.0.set_bits(at, bits)
     }
-
-    fn spend(&mut self, _cycles: u64) {}
-
-    fn recall(&mut self, _dimension: Dimension, _address: u64, _top: u8) -> Option<(u8, Partial)> {
-        None
-    }
-
-    fn keep(&mut self, _place: Place, _address: u64, _partial: Partial) {}
-
-    fn recall_nested(&mut self, _address: u64) -> Option<HostLeaf> {
-        None
-    }
-
-    fn keep_nested(&mut self, _address: u64, _leaf: HostLeaf) {}
 }

@@ -4,12 +4,12 @@
 //! Each test fills the TLB from two address spaces, changes every entry in memory, invalidates, and looks which
 //! addresses still find the old page: a stale translation is the sign that it was not forgotten.
 
-use mmu_model::address::{GuestPhysical, Machine, PageSize, Virtual};
+use mmu_model::address::{Machine, PageSize, Virtual};
 use mmu_model::context::{Context, Control, Kind, Layer, Levels, Tables};
 use mmu_model::cpu::Cpu;
 use mmu_model::invalidate::{Cause, Event};
 use mmu_model::mmu::Mmu;
-use mmu_model::synthetic::{Builder, OPEN, Pages};
+use mmu_model::synthetic::{Builder, OPEN, Pages, user_on};
 use mmu_model::x86::bit;
 
 const LOCAL: u64 = 0x1000_0000;
@@ -224,20 +224,7 @@ fn splintered(cpu: &str) -> Splintered {
         host.map(&mut memory, page, PageSize::K4, moved + page, OPEN);
     }
     let mut mmu = Mmu::new(&Cpu::built_in(cpu).unwrap().unwrap());
-    mmu.set_context(&Context {
-        layer: Layer::GuestUser,
-        space: 0,
-        user: true,
-        control: Control::default(),
-        asid: 1,
-        pcid: 0,
-        tables: Tables::Nested {
-            guest: Some((GuestPhysical::new(guest.root), Levels::Four)),
-            root: Machine::new(host.root),
-            levels: Levels::Four,
-            nxe: true,
-        },
-    });
+    mmu.set_context(&user_on(&guest, Some(&host)));
     mmu.set_region(true);
     Splintered { mmu, memory, guest_entry }
 }

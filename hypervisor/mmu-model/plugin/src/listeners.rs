@@ -78,11 +78,13 @@ impl Traces {
         }
     }
 
-    fn end(&mut self, exits: u64) -> Option<Recorded> {
+    fn end(&mut self, instructions: u64, exits: u64) -> Option<Recorded> {
         let (mut recorder, mut recorded) = self.current.take()?;
         recorded.accesses = recorder.accesses();
-        let finished =
-            recorder.set_region(false).and_then(|()| recorder.tally(0, exits)).and_then(|()| recorder.finish());
+        let finished = recorder
+            .set_region(false)
+            .and_then(|()| recorder.tally(instructions, exits))
+            .and_then(|()| recorder.finish());
         match finished {
             Ok(_) => Some(recorded),
             Err(error) => {
@@ -113,13 +115,13 @@ impl Listeners {
         }
     }
 
-    /// The region ends, after so many VM entries.
-    pub fn end(&mut self, exits: u64) -> Option<Recorded> {
+    /// The region ends, after so many instructions and VM entries.
+    pub fn end(&mut self, instructions: u64, exits: u64) -> Option<Recorded> {
         if let Some(mmu) = &mut self.mmu {
             mmu.set_region(false);
-            mmu.tally(0, exits);
+            mmu.tally(instructions, exits);
         }
-        self.traces.as_mut().and_then(|traces| traces.end(exits))
+        self.traces.as_mut().and_then(|traces| traces.end(instructions, exits))
     }
 
     /// This context runs now.

@@ -11,10 +11,14 @@ pub const VERSION: c_int = 5;
 pub const NO_REGS: c_int = 0;
 /// A callback that reads general registers.
 pub const READS_REGS: c_int = 1;
-/// Loads and stores.
-pub const MEM_RW: c_int = 3;
+/// Loads.
+pub const MEM_R: c_int = 1;
+/// Stores.
+pub const MEM_W: c_int = 2;
 /// A condition: unequal.
 pub const UNEQUAL: c_int = 3;
+/// An inline operation: add.
+pub const ADD: c_int = 0;
 /// An inline operation: store.
 pub const STORE: c_int = 1;
 /// The length of a flush of everything.
@@ -130,11 +134,11 @@ unsafe extern "C" {
     );
     fn qemu_plugin_scoreboard_new(size: usize) -> *mut Scoreboard;
     pub fn qemu_plugin_u64_set(number: Number, vcpu: c_uint, value: u64);
+    pub fn qemu_plugin_u64_get(number: Number, vcpu: c_uint) -> u64;
     pub fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
     pub fn qemu_plugin_tb_vaddr(tb: *const Tb) -> u64;
     pub fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
     pub fn qemu_plugin_insn_data(insn: *const Insn, to: *mut c_void, len: usize) -> usize;
-    pub fn qemu_plugin_mem_is_store(info: MemInfo) -> bool;
     pub fn qemu_plugin_mem_mmu_index(info: MemInfo) -> c_uint;
     pub fn qemu_plugin_get_hwaddr(info: MemInfo, vaddr: u64) -> *mut Hwaddr;
     pub fn qemu_plugin_hwaddr_phys_addr(hwaddr: *const Hwaddr) -> u64;

@@ -18,8 +18,8 @@ use mmu_model::invalidate::Event;
 
 /// What every trace begins with. The line feed shows a transfer that took it for text.
 pub const MAGIC: [u8; 8] = *b"ABHMMU\r\n";
-/// This version.
-pub const VERSION: u32 = 1;
+/// This version. The first did not count instructions.
+pub const VERSION: u32 = 2;
 /// A block is written when it has grown to this many bytes.
 pub const BLOCK: usize = 256 << 10;
 /// No block is larger than this.

@@ -19,7 +19,7 @@ use mmu_model::address::{Machine, Virtual};
 use mmu_model::context::{Context, Kind};
 use mmu_model::invalidate::Event;
 use mmu_model::memory::Memory;
-use mmu_model::walk::{Access, Dimension, HostLeaf, Partial, Place, Steps, Stop, Walker};
+use mmu_model::walk::{Access, Place, Steps, Stop, Walker};
 use mmu_model::x86::bit;
 
 use crate::error::TraceError;
@@ -94,20 +94,6 @@ impl<M: Memory> Steps for Logged<'_, M> {
         self.unset = true;
         Ok(())
     }
-
-    fn spend(&mut self, _cycles: u64) {}
-
-    fn recall(&mut self, _dimension: Dimension, _address: u64, _top: u8) -> Option<(u8, Partial)> {
-        None
-    }
-
-    fn keep(&mut self, _place: Place, _address: u64, _partial: Partial) {}
-
-    fn recall_nested(&mut self, _address: u64) -> Option<HostLeaf> {
-        None
-    }
-
-    fn keep_nested(&mut self, _address: u64, _leaf: HostLeaf) {}
 }
 
 impl<W: Write + Send + 'static> Recorder<W> {

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is watched in translated code: accesses, changes of page, and the instructions that invalidate.
+
+use crate::check::Code;
+use crate::qemu::{self, Id, Insn, Tb};
+use crate::{PAGE_SHIFT, UPPER_HALF, follow, plugin};
+use crate::{on_begin, on_control, on_cr3, on_end, on_fetch, on_invlpga, on_load, on_next_page, on_store, on_vmrun};
+
+const REGION_BEGIN: u32 = 0x6162_6801; // agent/region.h
+const REGION_END: u32 = 0x6162_6802;
+
+/// What an instruction is to the plugin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Watched {
+    Begin,
+    End,
+    Cr3,
+    Control,
+    Invlpga,
+    Vmrun,
+    Nothing,
+}
+
+fn watched(code: &[u8]) -> Watched {
+    // NOP with a 32-bit displacement: the marks.
+    if let [0x0f, 0x1f, 0x80, mark @ ..] = code {
+        return match <[u8; 4]>::try_from(mark).map(u32::from_le_bytes) {
+            Ok(REGION_BEGIN) => Watched::Begin,
+            Ok(REGION_END) => Watched::End,
+            _ => Watched::Nothing,
+        };
+    }
+    let code = if let [0x40..=0x4f, rest @ ..] = code { rest } else { code };
+    match code {
+        [0x0f, 0x01, 0xd8] => Watched::Vmrun,
+        [0x0f, 0x01, 0xdf] => Watched::Invlpga,
+        [0x0f, 0x22, modrm, ..] => match modrm >> 3 & 7 {
+            0 | 4 => Watched::Control,
+            3 => Watched::Cr3,
+            _ => Watched::Nothing,
+        },
+        _ => Watched::Nothing,
+    }
+}
+
+/// QEMU translates a block.
+pub unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
+    // SAFETY: QEMU's callback; the block and its instructions are valid while it runs.
+    unsafe {
+        let start = qemu::qemu_plugin_tb_vaddr(tb);
+        let upper = usize::from(start >> 63 == 1);
+        let data = std::ptr::without_provenance_mut(upper * UPPER_HALF);
+        let mut block = Vec::new();
+        let user = plugin().vcpu.as_mut().is_some_and(follow::user_runs);
+        let instructions = plugin().instructions;
+        for index in 0..qemu::qemu_plugin_tb_n_insns(tb) {
+            let insn = qemu::qemu_plugin_tb_get_insn(tb, index);
+            let mut code = [0u8; 15];
+            let size = qemu::qemu_plugin_insn_data(insn, code.as_mut_ptr().cast(), code.len());
+            let code = &code[..size];
+            watch_next_page(start, block.len(), insn, code, user);
+            block.extend(code);
+            let run = |callback, flags| {
+                qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, flags, std::ptr::null_mut());
+            };
+            let what = watched(code);
+            // What is registered first is done first: neither mark is counted.
+            if what == Watched::End {
+                run(on_end, qemu::NO_REGS);
+            }
+            qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, qemu::ADD, instructions, 1);
+            match what {
+                Watched::Begin => run(on_begin, qemu::NO_REGS),
+                Watched::Cr3 => run(on_cr3, qemu::NO_REGS),
+                Watched::Control => run(on_control, qemu::NO_REGS),
+                Watched::Invlpga => run(on_invlpga, qemu::READS_REGS),
+                Watched::Vmrun => run(on_vmrun, qemu::READS_REGS),
+                Watched::End | Watched::Nothing => {}
+            }
+            // Which of them it is need not be asked at each access.
+            qemu::qemu_plugin_register_vcpu_mem_cb(insn, on_load, qemu::NO_REGS, qemu::MEM_R, data);
+            qemu::qemu_plugin_register_vcpu_mem_cb(insn, on_store, qemu::NO_REGS, qemu::MEM_W, data);
+        }
+        watch_block(start, tb, &block, user);
+    }
+}
+
+const fn page_end(address: u64) -> u64 {
+    (address | ((1 << PAGE_SHIFT) - 1)).wrapping_add(1)
+}
+
+/// Have the block's begin tell of a change of page.
+unsafe fn watch_block(start: u64, tb: *mut Tb, block: &[u8], user: bool) {
+    let here = block.len().min(page_end(start).wrapping_sub(start) as usize);
+    let code = Code::new(&block[..here], user).to_data();
+    // SAFETY: the caller has the block from QEMU.
+    unsafe {
+        let (number, page) = (plugin().translated_page, start >> PAGE_SHIFT);
+        qemu::qemu_plugin_register_vcpu_tb_exec_cond_cb(
+            tb,
+            on_fetch,
+            qemu::READS_REGS,
+            qemu::UNEQUAL,
+            number,
+            page,
+            code,
+        );
+        qemu::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, qemu::STORE, number, page);
+    }
+}
+
+/// Have the first instruction with a byte in the page after the block's first tell so; `before` bytes come before it.
+unsafe fn watch_next_page(start: u64, before: usize, insn: *mut Insn, code: &[u8], user: bool) {
+    let left = (page_end(start).wrapping_sub(start) as usize).wrapping_sub(before);
+    let begins_there = before > 0 && left == 0;
+    if !begins_there && !(1..code.len()).contains(&left) {
+        return;
+    }
+    let data = Code::new(&code[left..], user).to_data();
+    // SAFETY: the caller has the instruction from QEMU.
+    unsafe {
+        qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, on_next_page, qemu::READS_REGS, data);
+        let (number, page) = (plugin().translated_page, page_end(start) >> PAGE_SHIFT);
+        qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, qemu::STORE, number, page);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watched_instructions_are_known_with_and_without_prefix() {
+        for (code, what) in [
+            (&[0x0f, 0x1f, 0x80, 0x01, 0x68, 0x62, 0x61][..], Watched::Begin),
+            (&[0x0f, 0x1f, 0x80, 0x02, 0x68, 0x62, 0x61], Watched::End),
+            (&[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00], Watched::Nothing),
+            (&[0x0f, 0x22, 0xd8], Watched::Cr3),
+            (&[0x41, 0x0f, 0x22, 0xd9], Watched::Cr3),
+            (&[0x0f, 0x22, 0xc0], Watched::Control),
+            (&[0x0f, 0x22, 0xe0], Watched::Control),
+            (&[0x0f, 0x22, 0xd0], Watched::Nothing),
+            (&[0x0f, 0x20, 0xd8], Watched::Nothing),
+            (&[0x0f, 0x01, 0xd8], Watched::Vmrun),
+            (&[0x0f, 0x01, 0xdf], Watched::Invlpga),
+            (&[0x0f, 0x01, 0x38], Watched::Nothing),
+        ] {
+            assert_eq!(watched(code), what, "{code:x?}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+/* The heap's surplus: what lies between the end that the program knows and the real one. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../cases.h"
+#include "semantics.h"
+
+void *grow(size_t bytes)
+{
+	void *at = sbrk((intptr_t)bytes);
+
+	if (at == (void *)-1)
+		fails("sbrk of %zu KiB: %s", bytes / KIB, strerror(errno));
+	return at;
+}
+
+static void small_heap(void)
+{
+	uintptr_t start, end;
+	char *base = grow(64 * KIB), *top = sbrk(0);
+
+	fill(base, 64 * KIB, 1);
+	if (!find_vma(base, &start, &end))
+		fails("the heap is not there");
+	value("small_heap.kib_beyond", (long)(end - (uintptr_t)top) / (long)KIB);
+	if (end != (((uintptr_t)top + PAGE - 1) & ~(PAGE - 1)))
+		fails("a small heap ends at %#lx, and was asked to end at %p", end, (void *)top);
+}
+
+static void heap_reads_zero(void)
+{
+	char *base = grow(5 * MIB + 3 * PAGE);
+	size_t size = 5 * MIB + 3 * PAGE, back = 2 * MIB + 5 * PAGE;
+
+	fill(base, size, 7);
+	madvise((void *)(((uintptr_t)base + size - back / 2) & ~(PAGE - 1)), 64 * PAGE, MADV_PAGEOUT);
+	if (brk(base + size - back))
+		fails("the heap cannot shrink");
+	if (sbrk(0) != base + size - back)
+		fails("the heap ends at %p, expected %p", sbrk(0), (void *)(base + size - back));
+	if (grow(back) != base + size - back)
+		fails("the heap grew elsewhere");
+	expect(base, size - back, 7, "kept heap");
+	expect(base + size - back, back, 0, "heap taken again");
+}
+
+static void small_pages_read_zero(void)
+{
+	size_t size = 5 * MIB, back = 2 * MIB + 5 * PAGE;
+	char *base;
+
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
+		skips("no transparent hugepages to do without");
+	base = grow(size);
+	fill(base, size, 7);
+	if (brk(base + size - back) || brk(base + size))
+		fails("brk: %s", strerror(errno));
+	expect(base, size - back, 7, "kept heap");
+	expect(base + size - back, back, 0, "heap taken again");
+}
+
+static uintptr_t page_after(const void *top)
+{
+	return ((uintptr_t)top + PAGE - 1) & ~(PAGE - 1);
+}
+
+size_t behind(const void *top)
+{
+	uintptr_t start, end;
+
+	if (!find_vma((const char *)top - 1, &start, &end))
+		fails("the heap is not there");
+	return end - page_after(top);
+}
+
+/* A heap whose surplus is nearly a hugepage, if there is one; returns its top, which is the start of a page. */
+char *large_heap(void)
+{
+	uintptr_t top = ((uintptr_t)sbrk(0) + 8 * MIB) & ~(HUGE - 1);
+
+	top += 4 * PAGE;
+	if (brk((void *)top))
+		fails("brk: %s", strerror(errno));
+	fill((char *)top - 4 * MIB, 4 * MIB, 1);
+	if (behind((void *)top) != (on() ? HUGE - 4 * PAGE : 0))
+		fails("%zu bytes behind a heap that ends at %#lx", behind((void *)top), top);
+	return (char *)top;
+}
+
+static void heap_is_extended(void)
+{
+	char *top = large_heap();
+
+	for (int i = 0; i < 100; i++) {
+		top = (char *)grow(33 * PAGE + 100) + 33 * PAGE + 100;
+		if (sbrk(0) != top)
+			fails("sbrk(0) is %p, expected %p", sbrk(0), (void *)top);
+		if (on() ? (page_after(top) + behind(top)) % HUGE : behind(top))
+			fails("%zu bytes behind %p", behind(top), (void *)top);
+	}
+	/* When it shrinks, it keeps less than a hugepage. */
+	if (brk(top -= 5 * MIB + PAGE))
+		fails("brk: %s", strerror(errno));
+	if (on() ? (page_after(top) + behind(top)) % HUGE || behind(top) >= HUGE : behind(top))
+		fails("%zu bytes behind %p, after it shrank", behind(top), (void *)top);
+}
+
+static void heap_gets_hugepages(void)
+{
+	long faults;
+	size_t size = 0;
+
+	if (read_number("/sys/kernel/mm/transparent_hugepage/enabled", "[always]") < 0)
+		skips("transparent hugepages are not always on");
+	for (faults = minor_faults(); size < 16 * MIB; size += 132 * KIB)
+		fill(grow(132 * KIB), 132 * KIB, 1);
+	faults = minor_faults() - faults;
+	value("heap.faults_of_16_mib", faults);
+	if (on() && faults > (long)(HUGE / PAGE) + 32)
+		fails("%ld faults", faults);
+}
+
+static void heap_is_not_split(void)
+{
+	char *base = grow(0);
+	long splits = read_number("/proc/vmstat", "thp_split_pmd");
+
+	/* From the second hugepage on: the first holds what was there when the heap was small. */
+	for (int i = 0; i < 40; i++)
+		fill(grow(33 * PAGE), 33 * PAGE, 1);
+	for (int i = 0; i < 200; i++) {
+		char *top = base + 2 * HUGE + (size_t)(i * 7919 % 4096) * 512;
+
+		if (brk(top))
+			fails("brk: %s", strerror(errno));
+		fill((char *)(((uintptr_t)top & ~(PAGE - 1)) - 16 * PAGE), 16 * PAGE, i + 2);
+	}
+	splits = read_number("/proc/vmstat", "thp_split_pmd") - splits;
+	value("heap.splits", splits);
+	if (on() && splits)
+		fails("%ld hugepages were split", splits);
+}
+
+/* Memory behind the heap is named, with the heap's last page in front of it. */
+#define REFUSED(call, number)                                                                                          \
+	do {                                                                                                           \
+		at = large_heap() - PAGE;                                                                              \
+		errno = 0;                                                                                             \
+		if ((long)(call) != -1 || errno != (number))                                                           \
+			fails("%s: %s, expected: %s", #call, strerror(errno), strerror(number));                       \
+		if (find_vma(at + PAGE, &start, &end))                                                                 \
+			fails("%s left something behind the heap", #call);                                             \
+	} while (0)
+
+static void heap_surplus_is_nobodys(void)
+{
+	uintptr_t start, end;
+	char *top, *at;
+
+	REFUSED(madvise(at, 2 * PAGE, MADV_DONTNEED), ENOMEM);
+	REFUSED(madvise(at, 2 * PAGE, MADV_HUGEPAGE), ENOMEM);
+	REFUSED(mprotect(at, 2 * PAGE, PROT_READ), ENOMEM);
+	REFUSED(mlock(at, 2 * PAGE), ENOMEM);
+	munlockall();
+	REFUSED(mremap(at + PAGE, PAGE, 2 * PAGE, MREMAP_MAYMOVE), EFAULT);
+	top = large_heap();
+	if (mmap(top, PAGE, PROT_READ, PLAIN | MAP_FIXED_NOREPLACE, -1, 0) != top)
+		fails("MAP_FIXED_NOREPLACE right behind the heap: %s", strerror(errno));
+	if (!brk(top + 2 * PAGE))
+		fails("the heap grew over a mapping");
+	munmap(top, PAGE);
+	top = large_heap();
+	if (mmap(top + PAGE, PAGE, PROT_READ, PLAIN, -1, 0) != top + PAGE)
+		fails("a hint behind the heap was not taken");
+	munmap(top + PAGE, PAGE);
+	top = large_heap();
+	munmap(top - PAGE, PAGE);
+	if (find_vma(top, &start, &end))
+		fails("munmap() of the heap's end left something behind it");
+}
+
+/* A mapping that grows down keeps a gap of 256 pages to what is below it: to the heap, not to its surplus. */
+static void grows_down_to_heap(void)
+{
+	char *top = large_heap(), *at = top + HUGE + MIB - 64 * PAGE;
+
+	if (mmap(at, PAGE, RW, PLAIN | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0) != at)
+		fails("MAP_GROWSDOWN: %s", strerror(errno));
+	for (; at > top + 257 * PAGE; at -= PAGE)
+		*(volatile char *)at = 1;
+}
+
+/* What lies behind the heap stays away from it as far as ever: a page, or the gap of what grows down. */
+static void heap_stops_at_mapping(void)
+{
+	char *top = large_heap(), *at = top + 64 * PAGE;
+
+	for (int i = 0; i < 2; i++) {
+		if (brk(at) ||
+		    mmap(at, PAGE, PROT_READ, PLAIN | MAP_FIXED_NOREPLACE | (i ? MAP_GROWSDOWN : 0), -1, 0) != at)
+			fails("a mapping right behind the heap: %s", strerror(errno));
+		if (brk(top))
+			fails("brk: %s", strerror(errno));
+		if (!brk(at))
+			fails("the heap grew up to a mapping that grows %s", i ? "down" : "nowhere");
+		if (!!brk(at - PAGE) != i)
+			fails("the heap %s below a mapping that grows %s", i ? "grew" : "did not grow",
+			      i ? "down" : "nowhere");
+		munmap(at, PAGE);
+	}
+}
+
+static void heap_of_two_kinds(void)
+{
+	char *top = large_heap();
+	int status;
+	pid_t child;
+
+	/* Not all of the heap goes to the child; what it has there must not be in its way. */
+	if (madvise(top - 2 * MIB, MIB, MADV_DONTFORK))
+		fails("MADV_DONTFORK: %s", strerror(errno));
+	child = fork();
+	if (child == 0) {
+		expect(grow(5 * MIB), 5 * MIB, 0, "child's heap");
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	if (status)
+		fails("child: status %#x", (unsigned)status);
+}
+
+const struct test semantics_heap[] = {
+	{ "a small heap is not extended", small_heap, false },
+	{ "heap taken again reads zero", heap_reads_zero, false },
+	{ "heap of small pages taken again reads zero", small_pages_read_zero, false },
+	{ "a large heap ends with a hugepage", heap_is_extended, false },
+	{ "a large heap gets hugepages", heap_gets_hugepages, false },
+	{ "a heap that shrinks and grows splits no hugepage", heap_is_not_split, false },
+	{ "what lies behind the heap is not there", heap_surplus_is_nobodys, false },
+	{ "MAP_GROWSDOWN grows down to the heap", grows_down_to_heap, false },
+	{ "a heap stops where it did at what is behind it", heap_stops_at_mapping, false },
+	{ "MADV_DONTFORK of a part of the heap", heap_of_two_kinds, false },
+	{ NULL, NULL, false },
+};

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+/* Where things lie. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../cases.h"
+#include "semantics.h"
+
+/* Runs a program that tells its addresses (tell.c). */
+static void start_program(const char *program, uintptr_t *seen)
+{
+	int ends[2];
+
+	if (pipe(ends))
+		fails("pipe: %s", strerror(errno));
+	if (vfork() == 0) {
+		dup2(ends[1], 1);
+		close(ends[0]);
+		close(ends[1]);
+		execl(program, program, NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	if (read(ends[0], seen, ADDRESSES * sizeof(*seen)) != ADDRESSES * sizeof(*seen))
+		fails("%s did not tell its addresses", program);
+	close(ends[0]);
+	wait(NULL);
+}
+
+static void start_of_heap(void)
+{
+	uintptr_t seen[ADDRESSES], first = 0, different = 0;
+
+	if (access("/pie", X_OK) || !on())
+		skips("ABH is off, or nothing tells where a heap starts");
+	write_file(KNOBS "heap_offset", "0");
+	for (int i = 0; i < 20; i++) {
+		start_program(i % 2 ? "/pie" : "/fixed", seen);
+		if (seen[0] % HUGE) {
+			write_file(KNOBS "heap_offset", "1");
+			fails("a heap starts at %#lx", seen[0]);
+		}
+		first = i ? first : seen[0];
+		different += seen[0] != first;
+	}
+	write_file(KNOBS "heap_offset", "1");
+	if (different < 15)
+		fails("%lu of 20 heaps start elsewhere than the first", different);
+}
+
+static void cactus(void)
+{
+	long vmas = count_vmas(), faults = minor_faults(), size = of_process("VmSize");
+
+	for (int i = 0; i < 24; i++)
+		fill(map(CACTUS), CACTUS, 1);
+	value("cactus.vmas", count_vmas() - vmas);
+	value("cactus.faults", minor_faults() - faults);
+	value("cactus.vmsize_kib", of_process("VmSize") - size);
+}
+
+#define EXECS 1000
+
+/*
+ * How random addresses are, in hundredths of a bit: the sum of the binary entropies of the address's bits. It is no
+ * less than the entropy, and can be had from a thousand samples; equal for equal distributions, to some hundredths.
+ */
+static long measure_bits(const uintptr_t (*seen)[ADDRESSES], int which)
+{
+	double sum = 0;
+
+	for (int bit = 0; bit < 48; bit++) {
+		double ones = 0;
+
+		for (int i = 0; i < EXECS; i++)
+			ones += (double)((seen[i][which] >> bit) & 1) / EXECS;
+		if (ones > 0 && ones < 1)
+			sum -= ones * log2(ones) + (1 - ones) * log2(1 - ones);
+	}
+	return (long)(100 * sum);
+}
+
+static void start_often(const char *program, uintptr_t (*seen)[ADDRESSES])
+{
+	for (int i = 0; i < EXECS; i++)
+		start_program(program, seen[i]);
+}
+
+/* With ABH on, no fewer bits than with it off, less what chance does to the estimate. */
+static void randomness(void)
+{
+	static const char *const programs[] = { "/pie", "/fixed" };
+	static const char *const what[ADDRESSES] = { "heap", "mmap_page", "mmap_odd", "mmap_4mib" };
+	static uintptr_t seen[EXECS][ADDRESSES];
+	long bits[2][ADDRESSES], failed = 0;
+
+	if (access("/pie", X_OK) || read_number("/proc/sys/kernel/randomize_va_space", "") != 2)
+		skips("addresses are not random, or nothing tells them");
+	for (int i = 0; i < 2; i++) {
+		start_often(programs[i], seen);
+		for (int j = 0; j < ADDRESSES; j++) {
+			bits[i][j] = measure_bits(seen, j);
+			printf("# value %s.aslr.%s.%s_bits %.2f\n", state, programs[i] + 1, what[j],
+			       (double)bits[i][j] / 100);
+		}
+	}
+	if (!on()) {
+		memcpy(off->bits, bits, sizeof(bits));
+		return;
+	}
+	if (!off->bits[0][0])
+		skips("not measured with ABH off");
+	for (int i = 0; i < 2; i++)
+		for (int j = 0; j < ADDRESSES; j++)
+			failed += bits[i][j] < off->bits[i][j] - 20;
+	if (failed)
+		fails("%ld kinds of addresses have fewer random bits than with ABH off", failed);
+}
+
+/* What a program sees: the same on two kernels that claim to behave alike, if addresses are not random. */
+int layout(void)
+{
+	static const size_t tails[] = { PAGE, MIB - PAGE, MIB, MIB + PAGE, HUGE - PAGE, HUGE };
+	char *at[18], *base = sbrk(0);
+	size_t n = 0;
+
+	if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE)) {
+		personality(ADDR_NO_RANDOMIZE);
+		execl("/proc/self/exe", "semantics", "layout", NULL);
+	}
+	printf("heap %p\n", (void *)base);
+	for (size_t i = 0; i < 6; i++)
+		for (size_t huge = 0; huge < 3; huge++, n++) {
+			long faults = minor_faults();
+
+			at[n] = map(huge * HUGE + tails[i]);
+			fill(at[n], huge * HUGE + tails[i], 1);
+			faults = minor_faults() - faults;
+			printf("mmap %zu KiB: %p, %ld faults\n", (huge * HUGE + tails[i]) / KIB, (void *)at[n], faults);
+		}
+	for (size_t i = 0; i < n; i += 2)
+		munmap(at[i], tails[i / 3] + (i % 3) * HUGE);
+	for (size_t i = 1; i < n; i += 2)
+		printf("mremap: %p\n", mremap(at[i], tails[i / 3] + (i % 3) * HUGE, ODD + i * PAGE, MREMAP_MAYMOVE));
+	for (size_t i = 0; i < 20; i++) {
+		long faults = minor_faults();
+		char *more = grow(300 * KIB);
+
+		fill(more, 300 * KIB, 1);
+		faults = minor_faults() - faults;
+		printf("sbrk: %p, %ld faults\n", (void *)more, faults);
+	}
+	sbrk(-(intptr_t)(3 * MIB));
+	printf("end of the heap %p\n%s", sbrk(0), maps());
+	return 0;
+}
+
+const struct test semantics_layout[] = {
+	{ "a heap starts with a hugepage, anywhere", start_of_heap, false },
+	{ "cactusBSSN's mappings", cactus, false },
+	{ "random bits of addresses", randomness, false },
+	{ NULL, NULL, false },
+};

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+/* Limits: what stock grants is granted. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../cases.h"
+#include "semantics.h"
+
+/* How many mappings a process gets before it is refused. */
+static long count_maps(size_t bytes, int flags, long most)
+{
+	long n = 0;
+
+	while (n < most && mmap(NULL, bytes, RW, flags, -1, 0) != MAP_FAILED)
+		n++;
+	return n;
+}
+
+static void at_least(long got, long stock, const char *what)
+{
+	value(what, got);
+	if (got < stock)
+		fails("%s: %ld granted, stock grants %ld", what, got, stock);
+}
+
+static void exactly(long got, long stock, const char *what)
+{
+	value(what, got);
+	if (got != stock)
+		fails("%s: %ld granted, stock grants %ld", what, got, stock);
+}
+
+static void rlimit_as(void)
+{
+	long size = of_process("VmSize") * (long)KIB;
+
+	limit(RLIMIT_AS, size + 10 * (long)ODD);
+	at_least(count_maps(ODD, PLAIN, 100), 10, "RLIMIT_AS.mappings");
+}
+
+static void rlimit_data(void)
+{
+	long size = of_process("VmData") * (long)KIB;
+
+	limit(RLIMIT_DATA, size + 10 * (long)ODD);
+	at_least(count_maps(ODD, PLAIN, 100), 10, "RLIMIT_DATA.mappings");
+}
+
+static void rlimit_data_heap(void)
+{
+	long size = of_process("VmData") * (long)KIB, n = 0;
+
+	limit(RLIMIT_DATA, size + 10 * (long)ODD);
+	while (n < 100 && sbrk(ODD) != (void *)-1)
+		n++;
+	exactly(n, 10, "RLIMIT_DATA.heap");
+}
+
+/* By single pages, so that nearly all are of the surplus. */
+static void rlimit_as_heap(void)
+{
+	long size = of_process("VmSize") * (long)KIB, n = 0;
+
+	grow(ODD + 100);
+	limit(RLIMIT_AS, size + (long)(ODD + 101 * PAGE));
+	while (n < 1000 && sbrk(PAGE) != (void *)-1)
+		n++;
+	exactly(n, 100, "RLIMIT_AS.heap_pages");
+}
+
+static void rlimit_as_mremap(void)
+{
+	long size;
+	char *at = map(ODD);
+
+	size = of_process("VmSize") * (long)KIB;
+	limit(RLIMIT_AS, size + (long)ODD);
+	if (mremap(at, ODD, 2 * ODD, MREMAP_MAYMOVE) == MAP_FAILED)
+		fails("mremap up to the limit: %s", strerror(errno));
+}
+
+static void overcommit(void)
+{
+	long free, n;
+
+	if (write_file("/proc/sys/vm/overcommit_memory", "2"))
+		skips("/proc/sys/vm/overcommit_memory cannot be written");
+	/* Strict: what is mapped counts. A part is kept back for the administrator and for this process. */
+	write_file("/proc/sys/vm/overcommit_kbytes", "300000");
+	write_file("/proc/sys/vm/admin_reserve_kbytes", "0");
+	write_file("/proc/sys/vm/user_reserve_kbytes", "0");
+	free = (read_number("/proc/meminfo", "CommitLimit") - read_number("/proc/meminfo", "Committed_AS")) * (long)KIB;
+	n = count_maps(ODD, PLAIN, 100000);
+	write_file("/proc/sys/vm/overcommit_memory", "0");
+	at_least(n, free / (long)ODD - 2, "overcommit.mappings"); /* 2: other processes change it meanwhile */
+}
+
+static void map_count(void)
+{
+	long n, before = read_number("/proc/sys/vm/max_map_count", "");
+
+	if (write_file("/proc/sys/vm/max_map_count", "%ld", count_vmas() + 40))
+		skips("/proc/sys/vm/max_map_count cannot be written");
+	/* Stock merges neighbours, so that any number of them are one. */
+	n = count_maps(ODD, PLAIN, 200);
+	write_file("/proc/sys/vm/max_map_count", "%ld", before);
+	at_least(n, 200, "max_map_count.mappings");
+}
+
+static void memory_group(void)
+{
+	enter_group("16M", "0");
+	/* 12.5 MiB in a group of 16: more than one extended mapping would still do, all of them would not. */
+	for (int i = 0; i < 10; i++)
+		fill(map(ODD), ODD, 1);
+}
+
+/* What is asked for fits, a hugepage with its slack does not: it must not be reclaimed for, and nobody be killed. */
+static void memory_group_is_full(void)
+{
+	char *first, *last;
+
+	enter_group("8M", "0");
+	first = map(6 * MIB);
+	madvise(first, 6 * MIB, MADV_NOHUGEPAGE);
+	fill(first, 6 * MIB, 1);
+	fill(last = map(ODD), ODD, 2);
+	fill(grow(256 * KIB), 256 * KIB, 3);
+	expect(first, 6 * MIB, 1, "first");
+	expect(last, ODD, 2, "last");
+	value("memory_group.oom", read_number(GROUP "/memory.events", "oom "));
+	if (read_number(GROUP "/memory.events", "oom ") > 0)
+		fails("the group was out of memory");
+}
+
+static void memory_group_heap(void)
+{
+	char *base = grow(0);
+
+	enter_group("16M", "0");
+	for (int i = 0; i < 40; i++)
+		fill(grow(320 * KIB), 320 * KIB, 1);
+	for (int i = 0; i < 40; i++)
+		expect(base + (size_t)i * 320 * KIB, 320 * KIB, 1, "heap");
+}
+
+static void pressure(void)
+{
+	char *at[20];
+
+	if (read_number("/proc/meminfo", "SwapTotal") <= 0)
+		skips("no swap");
+	enter_group("16M", "max");
+	for (int i = 0; i < 20; i++)
+		fill(at[i] = i % 2 ? grow(ODD) : map(ODD), ODD, i + 1);
+	for (int i = 0; i < 20; i++)
+		expect(at[i], ODD, i + 1, "after swapping");
+}
+
+const struct test semantics_limits[] = {
+	{ "RLIMIT_AS", rlimit_as, false },
+	{ "RLIMIT_AS and mremap", rlimit_as_mremap, false },
+	{ "RLIMIT_DATA", rlimit_data, false },
+	{ "RLIMIT_DATA and the heap", rlimit_data_heap, false },
+	{ "RLIMIT_AS and the heap", rlimit_as_heap, false },
+	{ "strict overcommit", overcommit, false },
+	{ "vm.max_map_count", map_count, false },
+	{ "memory control group", memory_group, false },
+	{ "memory control group that is full", memory_group_is_full, false },
+	{ "memory control group and the heap", memory_group_heap, false },
+	{ "swapping under pressure", pressure, false },
+	{ NULL, NULL, false },
+};

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What must hold for a program under alignment-based hugepages; the fuzzer tests the memory calls themselves.
+ *
+ * "semantics layout" prints what a program sees of its memory, for comparing two kernels, and "semantics booted POLICY"
+ * tells whether the switch stands there; they take no part in the cases.
+ */
+#include <string.h>
+
+#include "../cases.h"
+#include "semantics.h"
+
+extern const struct test semantics_limits[], semantics_asked[], semantics_heap[], semantics_heap_reuse[],
+	semantics_told[], semantics_layout[], semantics_others[];
+
+const struct test *const themes[] = { semantics_limits, semantics_asked,  semantics_heap,   semantics_heap_reuse,
+				      semantics_told,   semantics_layout, semantics_others, NULL };
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(what, "layout"))
+		return layout();
+	if (!strcmp(what, "member"))
+		return member();
+	if (argc > 2 && !strcmp(what, "booted"))
+		return booted(argv[2]);
+	return run_tests(argc, argv);
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+/* Others that watch, share or copy memory. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../cases.h"
+#include "semantics.h"
+
+static void merging(void)
+{
+	char *at;
+
+	if (write_file("/sys/kernel/mm/ksm/run", "1"))
+		skips("no KSM");
+	write_file("/sys/kernel/mm/ksm/pages_to_scan", "10000");
+	write_file("/sys/kernel/mm/ksm/sleep_millisecs", "1");
+	at = map(ODD);
+	for (size_t i = 0; i < ODD; i += PAGE)
+		memset(at + i, 0x5a, PAGE);
+	if (madvise(at, ODD, MADV_MERGEABLE))
+		fails("MADV_MERGEABLE: %s", strerror(errno));
+	for (int tries = 0; tries < 100 && read_number("/sys/kernel/mm/ksm/pages_sharing", "") < 100; tries++)
+		usleep(100000);
+	value("ksm.pages_sharing", read_number("/sys/kernel/mm/ksm/pages_sharing", ""));
+	if (read_number("/sys/kernel/mm/ksm/pages_sharing", "") < 100)
+		fails("KSM merges nothing");
+	for (size_t i = 0; i < ODD; i += PAGE)
+		at[i + 17] = (char)(i / PAGE);
+	for (size_t i = 0; i < ODD; i += PAGE)
+		if (at[i + 17] != (char)(i / PAGE) || at[i + 16] != 0x5a)
+			fails("page %zu was lost by merging", i / PAGE);
+}
+
+static void *touch(void *at)
+{
+	*(volatile char *)at;
+	return NULL;
+}
+
+static void user_faults(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_copy copy = { .len = PAGE };
+	int handle = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	static char page[PAGE] __attribute__((aligned(4096))) = "from the handler";
+	struct uffd_msg message;
+	char *at;
+
+	if (handle < 0)
+		skips("no userfaultfd");
+	at = map(ODD);
+	range.range.start = (uintptr_t)at;
+	range.range.len = ODD;
+	if (ioctl(handle, UFFDIO_API, &api) || ioctl(handle, UFFDIO_REGISTER, &range))
+		fails("UFFDIO_REGISTER: %s", strerror(errno));
+	/* Every page asks for itself: none comes with a hugepage. */
+	for (size_t i = 0; i < ODD; i += 64 * PAGE) {
+		pthread_t thread;
+
+		copy.dst = (uintptr_t)at + i;
+		copy.src = (uintptr_t)page;
+		if (pthread_create(&thread, NULL, touch, at + i))
+			fails("no thread");
+		if (read(handle, &message, sizeof(message)) != sizeof(message) ||
+		    message.event != UFFD_EVENT_PAGEFAULT || (message.arg.pagefault.address & ~(PAGE - 1)) != copy.dst)
+			fails("the fault at page %zu was not told", i / PAGE);
+		if (ioctl(handle, UFFDIO_COPY, &copy))
+			fails("UFFDIO_COPY: %s", strerror(errno));
+		pthread_join(thread, NULL);
+		if (strcmp(at + i, page))
+			fails("page %zu does not hold what the handler gave", i / PAGE);
+	}
+}
+
+static void copy_on_write(void)
+{
+	char *heap = grow(4 * MIB + ODD), *at = map(ODD);
+	int status;
+	pid_t child;
+
+	fill(heap, 4 * MIB + ODD, 1);
+	fill(at, ODD, 2);
+	child = fork();
+	if (child == 0) {
+		expect(heap, 4 * MIB + ODD, 1, "child's heap");
+		fill(heap + 3 * MIB, MIB, 3);
+		fill(at, ODD, 4);
+		if (sbrk(-(intptr_t)ODD) == (void *)-1 || grow(ODD) != heap + 4 * MIB)
+			fails("the child's heap does not shrink and grow");
+		expect(heap + 4 * MIB, ODD, 0, "child's heap, taken again");
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	if (status)
+		fails("child: status %#x", (unsigned)status);
+	expect(heap, 4 * MIB + ODD, 1, "parent's heap");
+	expect(at, ODD, 2, "parent's mapping");
+}
+
+const struct test semantics_others[] = {
+	{ "KSM", merging, false },
+	{ "userfaultfd", user_faults, false },
+	{ "copy on write", copy_on_write, false },
+	{ NULL, NULL, false },
+};

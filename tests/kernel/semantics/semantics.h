@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of semantics share. */
+#ifndef SEMANTICS_H
+#define SEMANTICS_H
+
+#include <stddef.h>
+
+void *grow(size_t bytes);
+char *large_heap(void);
+size_t behind(const void *top);
+int layout(void);
+int member(void);
+int booted(const char *policy);
+
+#endif

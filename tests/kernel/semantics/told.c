@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+/* What ABH tells of itself, and who gets it. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../cases.h"
+#include "semantics.h"
+
+static long counter(const char *name)
+{
+	return read_number("/proc/vmstat", name);
+}
+
+/* Something counts, with ABH on, and does not, with it off. */
+#define COUNTS(name, call)                                                                                             \
+	do {                                                                                                           \
+		long before = counter(name);                                                                           \
+		call;                                                                                                  \
+		if (on() ? counter(name) <= before : counter(name) != before)                                          \
+			fails(name " was %ld, and is %ld after %s", before, counter(name), #call);                     \
+	} while (0)
+
+static void counters(void)
+{
+	char *top, *at;
+
+	if (counter("abh_heap_extended") < 0)
+		skips("the kernel has no such counters");
+	COUNTS("abh_heap_small", grow(16 * PAGE));
+	COUNTS("abh_heap_extended", top = large_heap());
+	if (of_process("AbhSurplus") != (on() ? (long)(behind(top) / KIB) : -1))
+		fails("AbhSurplus is %ld", of_process("AbhSurplus"));
+	COUNTS("abh_heap_kept", brk(top - MIB));
+	COUNTS("abh_heap_kept_pages", brk(top - 3 * MIB / 2));
+	COUNTS("abh_heap_cleared_pages", brk(top - MIB));
+	top = large_heap();
+	at = top + 64 * PAGE;
+	COUNTS("abh_heap_dropped", mmap(at, PAGE, PROT_READ, PLAIN | MAP_FIXED_NOREPLACE, -1, 0));
+	COUNTS("abh_heap_no_room", brk(top + PAGE));
+	munmap(at, PAGE);
+	top = large_heap();
+	madvise(top - MIB, MIB, MADV_NOHUGEPAGE);
+	COUNTS("abh_heap_not_plain", brk(top - MIB / 2));
+}
+
+/* Of limits and locks there is no way back; so these are in a program of their own. */
+static void counters_of_limits(void)
+{
+	char *top;
+
+	if (counter("abh_heap_extended") < 0)
+		skips("the kernel has no such counters");
+	large_heap();
+	if (write_file("/proc/sys/vm/overcommit_memory", "2"))
+		skips("/proc/sys/vm/overcommit_memory cannot be written");
+	COUNTS("abh_heap_overcommit", grow(3 * MIB));
+	write_file("/proc/sys/vm/overcommit_memory", "0");
+	/* Enough for what is asked, and not for a hugepage's rest. */
+	top = large_heap();
+	limit(RLIMIT_DATA, of_process("VmData") * (long)KIB - (long)behind(top) + (long)(HUGE + 16 * PAGE));
+	COUNTS("abh_heap_no_memory", grow(HUGE));
+	mlockall(MCL_FUTURE);
+	COUNTS("abh_heap_locked", grow(PAGE));
+}
+
+static void tracepoint(void)
+{
+	char expected[64];
+	char *top;
+
+	if (write_file(TRACE "events/abh/abh_heap/enable", "1"))
+		skips("the kernel has no such tracepoint");
+	top = large_heap();
+	write_file(TRACE "events/abh/abh_heap/enable", "0");
+	snprintf(expected, sizeof(expected), "brk=%#lx end=%#lx abh_heap_extended", (uintptr_t)top,
+		 (uintptr_t)top + behind(top));
+	if (trace_has(expected) != on())
+		fails("%s: %s", expected, on() ? "not traced" : "traced");
+}
+
+static void arithmetic(void)
+{
+	kunit("abh", 10);
+}
+
+/* Who gets it */
+
+#ifndef PR_SET_ABH
+#define PR_SET_ABH 0x41424800
+#define PR_GET_ABH 0x41424801
+#endif
+enum { BY_DEFAULT, WANTED, UNWANTED, CHOICES };
+
+/* Whether a program has ABH that is run by the child of a process which chose. */
+static bool chosen(int choice)
+{
+	int status;
+	pid_t child = fork(), grandchild;
+
+	if (child == 0) {
+		if (prctl(PR_SET_ABH, choice, 0, 0, 0))
+			_exit(3);
+		grandchild = fork();
+		if (grandchild == 0) {
+			execl("/proc/self/exe", "semantics", "member", NULL);
+			_exit(3);
+		}
+		waitpid(grandchild, &status, 0);
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+	}
+	waitpid(child, &status, 0);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) > 1)
+		fails("prctl(PR_SET_ABH, %d): status %#x", choice, (unsigned)status);
+	return !WEXITSTATUS(status);
+}
+
+int member(void)
+{
+	return of_process("AbhSurplus") < 0;
+}
+
+/* Whether the kernel began with this policy. */
+int booted(const char *policy)
+{
+	char expected[32];
+	char line[64] = "";
+	FILE *file = fopen(KNOB, "re");
+
+	snprintf(expected, sizeof(expected), "[%s]", policy);
+	if (file && fgets(line, sizeof(line), file) && strstr(line, expected)) {
+		printf("booted with abh=%s\n", policy);
+		return 0;
+	}
+	printf("booted with %s, expected %s\n", line, expected);
+	return 1;
+}
+
+static void choice(void)
+{
+	static const char *const policies[] = { "never", "opt-in", "always" };
+	static const bool expected[][CHOICES] = { { false, false, false },
+						  { false, true, false },
+						  { true, true, false } };
+	bool right = true;
+
+	if (prctl(PR_GET_ABH, 0, 0, 0, 0) < 0)
+		skips("the kernel lets no program choose");
+	for (int i = 0; i < 3; i++) {
+		if (write_file(KNOB, "%s", policies[i]))
+			fails("%s: %s is refused", KNOB, policies[i]);
+		for (int j = 0; j < CHOICES; j++)
+			if (chosen(j) != expected[i][j]) {
+				printf("# %s, and choice %d: %d\n", policies[i], j, !expected[i][j]);
+				right = false;
+			}
+	}
+	write_file(KNOB, on() ? "always" : "never");
+	if (!right)
+		fails("a program has ABH that should not, or the other way round");
+	if (!prctl(PR_SET_ABH, CHOICES, 0, 0, 0) || !prctl(PR_SET_ABH, 0, 1, 0, 0) || !prctl(PR_GET_ABH, 1, 0, 0, 0))
+		fails("prctl() takes what means nothing");
+	if (prctl(PR_SET_ABH, UNWANTED, 0, 0, 0) || prctl(PR_GET_ABH, 0, 0, 0, 0) != UNWANTED)
+		fails("PR_GET_ABH does not tell what was chosen");
+}
+
+const struct test semantics_told[] = {
+	{ "counters, and /proc/PID/status", counters, false },
+	{ "counters of limits and locks", counters_of_limits, false },
+	{ "tracepoint", tracepoint, false },
+	{ "KUnit", arithmetic, false },
+	{ "programs choose by prctl", choice, false },
+	{ NULL, NULL, false },
+};

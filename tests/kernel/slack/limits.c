@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+/* What counts: bytes, mappings and faults. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "../cases.h"
+#include "slack.h"
+
+/* Exactly what was asked for counts, no byte more and none less. */
+static void limited(int which, const char *key)
+{
+	long size = of_process(key) * (long)KIB;
+
+	limit(which, size + 6 * (long)ODD + 2 * (long)PAGE);
+	for (int i = 0; i < 6; i++)
+		fill(map(ODD), ODD, 1);
+	map(PAGE);
+	map(PAGE);
+	if (mmap(NULL, PAGE, RW, PLAIN, -1, 0) != MAP_FAILED)
+		fails("more was granted than the limit is");
+}
+
+static void limit_of_addresses(void)
+{
+	limited(RLIMIT_AS, "VmSize");
+}
+
+static void limit_of_data(void)
+{
+	limited(RLIMIT_DATA, "VmData");
+}
+
+static void cactus(void)
+{
+	long vmas = count_vmas(), faults, size = of_process("VmSize");
+
+	faults = minor_faults();
+	for (int i = 0; i < 24; i++)
+		fill(map(CACTUS), CACTUS, 1);
+	faults = minor_faults() - faults;
+	vmas = count_vmas() - vmas;
+	size = of_process("VmSize") - size;
+	value("cactus.vmas", vmas);
+	value("cactus.faults", faults);
+	if (size != (long)(24 * CACTUS / KIB))
+		fails("%ld KiB are mapped", size);
+	if (on() && (vmas > off->cactus_vmas || faults > off->cactus_faults))
+		fails("%ld VMAs and %ld faults, with ABH off %ld and %ld", vmas, faults, off->cactus_vmas,
+		      off->cactus_faults);
+	if (!on()) {
+		off->cactus_vmas = vmas;
+		off->cactus_faults = faults;
+	}
+}
+
+/* Many odd mappings are gapless, and so one VMA. */
+static void merges(void)
+{
+	long vmas = count_vmas();
+
+	for (int i = 0; i < 50; i++)
+		map(ODD);
+	vmas = count_vmas() - vmas;
+	value("odd.vmas", vmas);
+	if (vmas > 1)
+		fails("50 mappings are %ld VMAs", vmas);
+}
+
+/*
+ * Neighbours that stock merges have holes between them once their slack is gone. What stock grants within
+ * vm.max_map_count is granted nevertheless, and so is what needs a VMA only for dropping slack.
+ */
+static void limit_of_mappings(void)
+{
+	enum { N = 60 };
+	long before = read_number("/proc/sys/vm/max_map_count", ""), most = on() ? off->granted : 1000, n = 0;
+	char *at[N];
+	int refused = 0;
+
+	for (int i = 0; i < N; i++)
+		at[i] = map(ODD);
+	if (write_file("/proc/sys/vm/max_map_count", "%ld", count_vmas() + 300))
+		skips("/proc/sys/vm/max_map_count cannot be written");
+	for (int i = 0; i < N - 10; i++)
+		refused += mprotect(at[i], ODD, PROT_READ) || mprotect(at[i], ODD, RW);
+	while (n < most && mmap(NULL, PAGE, n % 2 ? PROT_READ : PROT_NONE, PLAIN, -1, 0) != MAP_FAILED)
+		n++;
+	for (int i = N - 10; i < N; i++)
+		refused += !!mprotect(at[i], ODD, RW);
+	write_file("/proc/sys/vm/max_map_count", "%ld", before);
+	value("max_map_count.granted", n);
+	if (n < 200 || refused || (on() && n < off->granted))
+		fails("%ld mappings granted, with ABH off %ld; mprotect() was refused %d times", n, off->granted,
+		      refused);
+	if (!on())
+		off->granted = n;
+}
+
+static void limit_of_growth(void)
+{
+	char *at = map(ODD);
+
+	fill(at, ODD, 1);
+	limit(RLIMIT_AS, (of_process("VmSize") - slack_kib()) * (long)KIB + (long)HUGE);
+	if (mremap(at, ODD, ODD + HUGE + PAGE, MREMAP_MAYMOVE) != MAP_FAILED)
+		fails("more was granted than the limit is");
+	at = mremap(at, ODD, ODD + HUGE, MREMAP_MAYMOVE);
+	if (at == MAP_FAILED)
+		fails("mremap() up to the limit: %s", strerror(errno));
+	expect(at, ODD, 1, "what was there");
+}
+
+const struct test slack_limits[] = {
+	{ "RLIMIT_AS is exact", limit_of_addresses, true },
+	{ "RLIMIT_DATA is exact", limit_of_data, true },
+	{ "RLIMIT_AS and mremap", limit_of_growth, true },
+	{ "vm.max_map_count grants what stock does", limit_of_mappings, true },
+	{ "cactusBSSN's mappings", cactus, true },
+	{ "odd mappings merge", merges, true },
+	{ NULL, NULL, false },
+};

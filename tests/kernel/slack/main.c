@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+/* What must hold for the slack that alignment-based hugepages put around a mapping. */
+#include <string.h>
+
+#include "../cases.h"
+#include "slack.h"
+
+extern const struct test slack_extended[], slack_in_the_way[], slack_limits[], slack_pieces[], slack_margins[],
+	slack_release[], slack_told[];
+
+const struct test *const themes[] = { slack_extended, slack_in_the_way, slack_limits, slack_pieces,
+				      slack_margins,  slack_release,    slack_told,   NULL };
+
+int main(int argc, char **argv)
+{
+	/* It would make hugepages as well, at any time: faults are compared. Once, as writing this wakes it. */
+	if (argc < 2 || strcmp(argv[1], "case"))
+		write_file("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "100000000");
+	return run_tests(argc, argv);
+}
