@@ -76,7 +76,8 @@ static void merges(void)
 static void limit_of_mappings(void)
 {
 	enum { N = 60 };
-	long before = read_number("/proc/sys/vm/max_map_count", ""), most = on() ? off->granted : 1000, n = 0;
+	long before = read_number("/proc/sys/vm/max_map_count", ""), most = on() ? off->granted : 1000, n = 0,
+	     beyond = 0;
 	char *at[N];
 	int refused = 0;
 
@@ -88,10 +89,19 @@ static void limit_of_mappings(void)
 		refused += mprotect(at[i], ODD, PROT_READ) || mprotect(at[i], ODD, RW);
 	while (n < most && mmap(NULL, PAGE, n % 2 ? PROT_READ : PROT_NONE, PLAIN, -1, 0) != MAP_FAILED)
 		n++;
-	for (int i = N - 10; i < N; i++)
+	for (int i = N - 10; i < N - 1; i++)
 		refused += !!mprotect(at[i], ODD, RW);
+	/* What takes from slack makes no more room for others. */
+	if (on() && mremap(at[N - 1], ODD, ODD + PAGE, 0) != at[N - 1])
+		fails("mremap() into slack: %s", strerror(errno));
+	while (on() && beyond < 2000 &&
+	       mmap(NULL, PAGE, beyond % 2 ? PROT_READ : PROT_NONE, PLAIN, -1, 0) != MAP_FAILED)
+		beyond++;
 	write_file("/proc/sys/vm/max_map_count", "%ld", before);
 	value("max_map_count.granted", n);
+	value("max_map_count.beyond", beyond);
+	if (beyond > n / 2)
+		fails("%ld mappings granted beyond %ld", beyond, n);
 	if (n < 200 || refused || (on() && n < off->granted))
 		fails("%ld mappings granted, with ABH off %ld; mprotect() was refused %d times", n, off->granted,
 		      refused);
