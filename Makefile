@@ -28,6 +28,7 @@ mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the 
 	@$(ABH) study --mmu i7-3770 --workload dedup --workload xalan \
 		--environment native --environment kvm-hap --environment kvm-shadow \
 		--policy reg --policy thp --policy abh
+	@$(ABH) run set-conflict@native~abh-no-offset --mmu i7-3770
 	@for policy in reg thp; do $(ABH) sweep "tlb-overflow@native~$$policy" || exit; done
 	@$(ABH) report
 

@@ -77,8 +77,8 @@ STATEMENTS = (
               ("walk_cycles",), "sqlite", "kvm-hap", "abh", "thp"),
     Statement("stress test", "slowdown_hugepage_tlb_overflow", "estimated time past the huge entries, THP over reg",
               TIME, "tlb-overflow", "native", "thp", "reg"),
-    Statement("459.GemsFDTD", "slowdown_without_offset", "estimated time without offsets: THP over ABH",
-              TIME, "set-conflict", "native", "thp", "abh"),
+    Statement("459.GemsFDTD", "slowdown_without_offset", "estimated time of ABH, without offsets over with",
+              TIME, "set-conflict", "native", "abh-no-offset", "abh"),
     *(Statement("dedup", f"improvement_abh_{environment.replace('-', '_')}", "gain in estimated time, ABH over THP",
                 TIME, "dedup", environment, "abh", "thp", gain=True)
       for environment in ("native", "kvm-hap", "kvm-shadow")),
