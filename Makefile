@@ -28,7 +28,6 @@ mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the 
 	@$(ABH) study --mmu i7-3770 --workload dedup --workload xalan \
 		--environment native --environment kvm-hap --environment kvm-shadow \
 		--policy reg --policy thp --policy abh
-	@$(ABH) run set-conflict@native~abh-no-offset --mmu i7-3770
 	@for policy in reg thp; do $(ABH) sweep "tlb-overflow@native~$$policy" || exit; done
 	@$(ABH) report
 
@@ -39,6 +38,8 @@ ablation: ## each mechanism of ABH alone, and each left out, natively
 controls: ## what ABH can't do without: guests with no memory in one piece, and no offsets
 	@$(ABH) study --environment native --environment kvm-hap --policy thp-paper --policy thp --policy abh
 	@$(ABH) study --environment native --environment kvm-hap --group controls
+	@$(ABH) study --mmu i7-3770 --workload set-conflict --environment native --policy thp --policy abh
+	@$(ABH) study --mmu i7-3770 --workload set-conflict --environment native --group controls --policy abh-no-offset
 
 bench-model: ## how fast the model of the MMU is on this machine
 	@$(ABH) bench-model

@@ -128,16 +128,26 @@ static void thin(char *memory, size_t pages)
 	close(pagemap);
 }
 
-/* Takes what is in one piece, as the hugepages that it is. */
+static long long refused(void)
+{
+	char *table = abh_read_file("/proc/vmstat", 32768);
+	long long number = table ? abh_table_value(table, "thp_fault_fallback") : -1;
+
+	free(table);
+	return number;
+}
+
+/* Takes hugepages until the kernel refuses one: some are in lists that /proc/buddyinfo does not show. */
 static void hold(void)
 {
 	const size_t huge = (size_t)PAGE * PAGES, most = 256; /* arbitrary */
 	char *memory =
 		mmap(NULL, huge * most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	long long before = refused();
 
 	if (memory == MAP_FAILED || (madvise(memory, huge * most, MADV_HUGEPAGE) && errno != EINVAL))
 		fail("mmap of %zu hugepages", most);
-	for (size_t i = 0; i < most && free_hugepages(); i++)
+	for (size_t i = 0; i < most && refused() == before; i++)
 		memory[huge * i] = 1;
 }
 

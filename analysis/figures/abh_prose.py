@@ -77,7 +77,7 @@ STATEMENTS = (
               ("walk_cycles",), "sqlite", "kvm-hap", "abh", "thp"),
     Statement("stress test", "slowdown_hugepage_tlb_overflow", "estimated time past the huge entries, THP over reg",
               TIME, "tlb-overflow", "native", "thp", "reg"),
-    Statement("459.GemsFDTD", "slowdown_without_offset", "estimated time of ABH, without offsets over with",
+    Statement("459.GemsFDTD", "slowdown_without_offset", "estimated time, ABH without offsets over ABH",
               TIME, "set-conflict", "native", "abh-no-offset", "abh"),
     *(Statement("dedup", f"improvement_abh_{environment.replace('-', '_')}", "gain in estimated time, ABH over THP",
                 TIME, "dedup", environment, "abh", "thp", gain=True)

@@ -166,6 +166,19 @@ static void progress(uint64_t episode, uint64_t done, double start)
 	       done, elapsed, (double)done / (elapsed > 0 ? elapsed : 1));
 }
 
+/* What the kernel did meanwhile, so that a run which tried little shows it. */
+static void print_counters(void)
+{
+	char line[128];
+	FILE *file = fopen("/proc/vmstat", "re");
+
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, "abh_", 4))
+			printf("counted: %s", line);
+	if (file)
+		fclose(file);
+}
+
 static int fuzz(void)
 {
 	static uint64_t list[MOST_OPS];
@@ -193,6 +206,7 @@ static int fuzz(void)
 		       shared->surplus[0], shared->surplus[1], shared->surplus[2]);
 	if (options.extended)
 		printf("slack around mappings: behind %lu, before %lu\n", shared->slack[0], shared->slack[1]);
+	print_counters();
 	if (options.slack && !shared->slack[0]) {
 		printf("FAIL: mappings without slack show nothing of it\n");
 		return 1;

@@ -173,6 +173,20 @@ def test_faults_are_those_that_are_saved(tmp_path: Path) -> None:
     assert "98.0%" in html and "left:98.00%" in html
 
 
+def test_aims_are_marked_where_they_are_missed(tmp_path: Path) -> None:
+    study = over_thp(tmp_path, {}, abh={"alloc_ratio": 0.98})
+    assert {row["reason"] for row in FIGURES["aims"].table(study)} == {"run at size smoke only", "not run"}
+    path = tmp_path / "sqlite@native~abh.json"
+    for ratio, missed in ((0.98, True), (0.99, False)):
+        data = json.loads(path.read_text()) | {"size": "paper"}
+        data["values"]["alloc_ratio"]["value"] = ratio
+        path.write_text(json.dumps(data))
+        study = make_study(study.plan, load(tmp_path), tmp_path)
+        (row,) = [row for row in FIGURES["aims"].table(study) if row["value"] is not None]
+        assert (row["workload"], row["value"], row["aim"], row["missed"]) == ("sqlite", ratio, 0.99, missed)
+        assert ("1.0 points less than 99%" in FIGURES["aims"].render(study)) == missed
+
+
 def test_more_instructions_than_half_a_percent_are_exceptions(tmp_path: Path) -> None:
     counts = {"abh": 10_051, "abh_kernel": 10_050, "abh_off": 9_000}
     policies = {name: {"instructions": count} for name, count in counts.items()}

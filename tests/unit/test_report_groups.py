@@ -161,7 +161,9 @@ def test_every_policy_in_a_fragmented_guest_is_its_base_but_for_the_fragments() 
 
 
 def data_refs(l1: int, l2: int, l3: int, memory: int) -> dict[str, float]:
-    return {"data_refs_l1": l1, "data_refs_l2": l2, "data_refs_l3": l3, "data_refs_memory": memory}
+    cycles = l1 + 10 * memory
+    served = {"data_refs_l1": l1, "data_refs_l2": l2, "data_refs_l3": l3, "data_refs_memory": memory}
+    return {**served, "cycles_estimate": cycles}
 
 
 def conflict(folder: Path, without: dict[str, float]) -> Study:
@@ -181,6 +183,7 @@ def test_offsets_are_counted_in_chunks_and_in_caches(tmp_path: Path) -> None:
     assert rows["zen2", "abh-no-offset", "data_refs_memory"] == pytest.approx(0.9)
     html = str(CONFLICT.render(study))
     assert html.count("<table>") == 2 and "data accesses, zen2" in html
+    assert '<td class="num">8.27</td>' in html, "910 cycles over 110"
     assert html.count("90.0%") == 2 and '<td class="num">18</td>' in html
 
 

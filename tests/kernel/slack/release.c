@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "../cases.h"
@@ -98,6 +99,13 @@ static void not_kept(void)
 	at = map(2 * HUGE);
 	madvise(at, 2 * HUGE, MADV_NOHUGEPAGE);
 	fill(at, 2 * HUGE, 1);
+	if (mremap(at, 2 * HUGE, HUGE + LESS, 0) != at || slack_kib() || is_mapped(at + HUGE + LESS))
+		fails("%ld KiB are kept of what has advice", slack_kib());
+	munmap(at, HUGE + LESS);
+	at = map(2 * HUGE);
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+	fill(at, 2 * HUGE, 1);
+	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
 	if (mremap(at, 2 * HUGE, HUGE + LESS, 0) != at || slack_kib() || is_mapped(at + HUGE + LESS))
 		fails("%ld KiB are kept in small pages", slack_kib());
 	munmap(at, HUGE + LESS);
