@@ -15,19 +15,20 @@ from abh.report.study import Number, Study, beside
 
 
 def studies(study: Study) -> dict[str, Study]:
-    """Processor to its study, over the workloads that were run on it."""
+    """Processor to its study, over the workloads that were run on it and the policies of the plan."""
     found = {}
     for cpu in mmu.cpus():
         if one := beside(study, f"{mmu.FOLDER}/{cpu}"):
             ran = {run.workload for run in one.results}
             workloads = tuple(name for name in one.plan.workloads if name in ran)
-            found[cpu] = dataclasses.replace(one, plan=dataclasses.replace(one.plan, workloads=workloads))
+            plan = dataclasses.replace(one.plan, workloads=workloads, policies=study.plan.policies)
+            found[cpu] = dataclasses.replace(one, plan=plan)
     return found
 
 
 def policies(study: Study) -> tuple[str, ...]:
     """The policies that were run; marks and order stay those of the whole plan."""
-    ran = {run.policy for run in study.results}
+    ran = {run.policy for run in study.results}  # policies of other groups too, which have no column
     return tuple(name for name in study.plan.policies if name in ran)
 
 

@@ -21,7 +21,7 @@ TITLE = "The paper's numbers and the model's"
 CAPTION = (
     "Changes that the paper's text gives in numbers, each beside the same change in our nearest run. Time is the "
     "model's estimate of cycles, a proportion of stated costs. The paper's programs, kernel and machine are others: "
-    "the sign is what to compare, not the size."
+    "the sign is what to compare, not the size. In runs as short as size smoke, clearing hugepages weighs more."
 )
 KINDS = ("reference", "counted")
 # Flushes of more than single addresses: what perf calls tlb_flush.dtlb_thread on the paper's processor.

@@ -46,12 +46,16 @@ def _study(tmp_path: Path) -> Study:
     return make_study(matrix.PLAN, load(tmp_path), tmp_path)
 
 
-def test_each_processor_has_the_runs_that_were_made_on_it(study: Study) -> None:
+def test_each_processor_has_the_runs_that_were_made_on_it(study: Study, tmp_path: Path) -> None:
     found = modelled.studies(study)
     assert list(found) == ["i7-3770", "zen2"]
     assert found["zen2"].plan.workloads == ("sqlite",)
     assert found["zen2"].plan.policies == study.plan.policies, "marks stay those of the whole plan"
     assert modelled.policies(found["zen2"]) == ("reg", "thp")
+    write(tmp_path / "mmu/zen2", "native", "abh-no-offset")
+    found = modelled.studies(study)
+    assert modelled.policies(found["zen2"]) == ("reg", "thp"), "a policy that is no part of the study has no column"
+    assert Run("sqlite", "native", "abh-no-offset") in found["zen2"].results
 
 
 @pytest.mark.parametrize(("name", "share", "unit"), [

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mmu_model::context::Layer;
 use mmu_model::counters::Counters;
@@ -29,7 +29,7 @@ pub struct Options {
     #[arg(long, value_name = "TLB=N,N,…")]
     sweep: Option<String>,
     /// Whether data accesses go through the caches too, where page-table lines then compete with data
-    #[arg(long, value_name = "on|off", default_value = "on", value_parser = on_or_off)]
+    #[arg(long, value_name = "on|off", default_value = "on", action = ArgAction::Set, value_parser = on_or_off)]
     data: bool,
     /// Print lines as `perf stat -j` does, under its event names, in place of JSON
     #[arg(long)]

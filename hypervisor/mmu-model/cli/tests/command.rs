@@ -42,6 +42,11 @@ fn replay_prints_counters_of_every_processor_and_size() {
     assert_eq!(results[0]["counters"]["kind"], "counted");
     assert_eq!(results[0]["estimate"]["kind"], "estimate");
     assert!(results[0]["estimate"]["estimated_cycles"].is_null(), "instructions are not known");
+    assert!(results[0]["estimate"]["of_data_stalls"].as_f64().unwrap() > 0.0);
+    let without: serde_json::Value = serde_json::from_str(&out(&["replay", &trace, "--data", "off"])).unwrap();
+    assert_eq!(without[0]["data_through_caches"], false);
+    assert!(without[0]["estimate"]["of_data_stalls"].is_null(), "no data went through the caches");
+    assert!(error(&["replay", &trace, "--data", "maybe"]).contains("expected on or off"));
     assert!(out(&["check", &trace]).contains("whole"));
 }
 

@@ -172,7 +172,7 @@ pub struct Cost {
     pub second_level_tlb_cycles: u64,
     /// One instruction without any stall; for the estimate.
     pub instruction_cycles: f64,
-    /// The part of a data access's latency beyond L1 that is not hidden; for the estimate.
+    /// The part of a data access's latency beyond L1 and the first-level TLB that is not hidden; for the estimate.
     pub exposed_share: f64,
     /// One VM exit and entry, the handler's own instructions aside; for the estimate.
     pub exit_cycles: u64,

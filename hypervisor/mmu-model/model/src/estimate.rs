@@ -15,7 +15,8 @@ pub struct Estimate {
     pub instructions: Option<f64>,
     /// Page walks.
     pub walks: f64,
-    /// Looks into the second-level TLB, in vain or not: a walk begins when it has nothing.
+    /// Looks into the second-level TLB, in vain or not: a walk begins when it has nothing. Of them, as of data that L1
+    /// has not, a share is exposed; walks are taken to hide behind nothing.
     pub second_level_tlb: f64,
     /// Data accesses that L1 does not serve.
     pub data_stalls: Option<f64>,
@@ -39,7 +40,7 @@ impl Estimate {
             instructions: (counters.instructions > 0)
                 .then_some(counters.instructions as f64 * cost.instruction_cycles),
             walks: total.all_walk_cycles() as f64,
-            second_level_tlb: (second * cost.second_level_tlb_cycles) as f64,
+            second_level_tlb: (second * cost.second_level_tlb_cycles) as f64 * cost.exposed_share,
             data_stalls: sent.then_some(data as f64 * cost.exposed_share),
             exits: (counters.exits * cost.exit_cycles) as f64,
         }
@@ -84,6 +85,6 @@ mod tests {
         counters.banks[0].hits[1][0][1] = 2;
         counters.banks[0].fills[1][2] = 3;
         counters.banks[0].faults[2] = 4;
-        assert!((Estimate::new(&counters, &cpu).second_level_tlb - 63.0).abs() < 1e-9, "what the first has not");
+        assert!((Estimate::new(&counters, &cpu).second_level_tlb - 31.5).abs() < 1e-9, "what the first has not");
     }
 }

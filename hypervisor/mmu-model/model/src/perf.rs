@@ -23,11 +23,10 @@ pub fn to_json(counters: &Counters, family: Events) -> Value {
     serde_json::json!(layers)
 }
 
-/// The total's events and their counts.
+/// The total's events and their counts; of instructions only if they were counted.
 pub fn total(counters: &Counters, family: Events) -> Vec<(String, u64)> {
-    let mut out = vec![("instructions".to_owned(), counters.instructions)];
-    out.extend(events(&counters.total(), family));
-    out
+    let known = (counters.instructions > 0).then(|| ("instructions".to_owned(), counters.instructions));
+    known.into_iter().chain(events(&counters.total(), family)).collect()
 }
 
 /// Events and their counts, for one layer.
