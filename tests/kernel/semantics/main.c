@@ -11,10 +11,11 @@
 #include "semantics.h"
 
 extern const struct test semantics_limits[], semantics_asked[], semantics_heap[], semantics_heap_reuse[],
-	semantics_told[], semantics_layout[], semantics_others[];
+	semantics_told[], semantics_layout[], semantics_others[], semantics_zeros[];
 
-const struct test *const themes[] = { semantics_limits, semantics_asked,  semantics_heap,   semantics_heap_reuse,
-				      semantics_told,   semantics_layout, semantics_others, NULL };
+const struct test *const themes[] = { semantics_limits,     semantics_asked, semantics_heap,
+				      semantics_heap_reuse, semantics_told,  semantics_layout,
+				      semantics_others,     semantics_zeros, NULL };
 
 int main(int argc, char **argv)
 {
