@@ -41,6 +41,7 @@ khugepaged all:anon
 transhuge-stress -d 5
 skip_anon_align
 explain_thp_faults
+abh
 ksm_functional_tests
 uffd-unit-tests
 uffd-stress anon 20 4

@@ -293,19 +293,36 @@ static bool take_value(const char *word, const char *value)
 	return options.broken < BREAKS;
 }
 
+static uintptr_t map_and_unmap(size_t bytes, int times)
+{
+	void *at[8];
+
+	for (int i = 0; i < times; i++)
+		at[i] = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int i = 0; i < times; i++)
+		munmap(at[i], bytes);
+	return (uintptr_t)at[times - 1];
+}
+
+/* Where extended mappings lie: one that any threshold but the largest extends tells, or else arenas do. */
+static uintptr_t find_extended(uintptr_t top)
+{
+	uintptr_t odd = map_and_unmap(HUGE - PAGE, 1), arena = map_and_unmap(HUGE / 2, 8);
+
+	return top - odd > 1ul << 30 ? odd : arena;
+}
+
 /* The windows of the model, and what it shares: after this, nothing may allocate memory. */
 static void prepare(void)
 {
 	static char buffer[1 << 14];
-	uintptr_t top, extended;
+	uintptr_t top;
 
 	setvbuf(stdout, buffer, _IOLBF, sizeof(buffer));
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	top = (uintptr_t)mmap(NULL, PAGE, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	munmap((void *)top, PAGE);
-	extended = (uintptr_t)mmap(NULL, 1280 << 10, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	munmap((void *)extended, 1280 << 10);
-	model_init(ops_prepare(), top, extended);
+	model_init(ops_prepare(), top, find_extended(top));
 	mark_foreign();
 }
 
