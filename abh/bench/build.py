@@ -40,13 +40,24 @@ class Component:
     root: str = "build"  # the Debian root it is built in
     sysfs: bool = False  # its tests ask the running kernel what it has
     on_demand: bool = False  # tests of the kernel ask for it; a study does not pay for it
+    prefix: str | None = None  # the component that shows that a part of the series builds; None: this one
     rename: Mapping[str, str] = field(default_factory=dict)  # component -> its name under /in
 
 
 COMPONENTS = {
     each.name: each
     for each in (
-        Component("linux", 9, "kernel-patches/6.12", ("vm-configs/kconfig/linux",), needs_mib=3500),
+        Component(
+            "linux", 9, "kernel-patches/6.12", ("vm-configs/kconfig/linux",), needs_mib=3500, prefix="linux-prefix"
+        ),
+        Component(
+            "linux-prefix",
+            2,
+            "kernel-patches/6.12",
+            ("vm-configs/kconfig/linux-prefix",),
+            needs_mib=2500,
+            on_demand=True,
+        ),
         Component(
             "linux-debug",
             12,
@@ -84,7 +95,7 @@ COMPONENTS = {
 
 
 def _recipe(name: str) -> Path:
-    stem = "initramfs" if name.endswith("-initramfs") else name.removesuffix("-debug")
+    stem = "initramfs" if name.endswith("-initramfs") else name.removesuffix("-debug").removesuffix("-prefix")
     return paths.CHECKOUT / "recipes" / f"{stem}.sh"
 
 
@@ -210,6 +221,7 @@ class PrefixBuilder:
     def __call__(self, patches: series.Series) -> None:
         """Builds this prefix, unless it is known to build."""
         component = _component_of(patches, None)
+        component = COMPONENTS[component.prefix or component.name]
         key = _key(component, patches)
         if (paths.cache() / "built" / f"{component.name}-{key}").exists():
             return
