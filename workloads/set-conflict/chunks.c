@@ -70,18 +70,19 @@ static int count_congruent(uint64_t **chunk, int chunks)
 /* First touch in lock-step too, as a field solver initialises its arrays. */
 static void fill(uint64_t **chunk, int chunks, uint64_t elements, uint64_t seed)
 {
-	for (uint64_t i = 0; i < elements; i += PER_LINE)
+	for (uint64_t i = 0; i < elements; i++)
 		for (int c = 0; c < chunks; c++)
 			chunk[c][i] = seed + i * chunks + c;
 }
 
 /*
- * Adds to one element of each line of a chunk the one of the chunk before: like a field update, it reads and
- * writes at the same index everywhere.
+ * Adds to each element of a chunk the one of the chunk before: like a field update, it reads and writes at the
+ * same index everywhere, and comes back to a line for each of its elements. Where the chunks' lines share a set
+ * with fewer ways than there are chunks, each time the line is gone.
  */
 static void sweep(uint64_t **chunk, int chunks, uint64_t elements)
 {
-	for (uint64_t i = 0; i < elements; i += PER_LINE)
+	for (uint64_t i = 0; i < elements; i++)
 		for (int c = 1; c < chunks; c++)
 			chunk[c][i] += chunk[c - 1][i];
 }
