@@ -1,13 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""With every switch of ABH off, a program's cell counts what policy thp counts, to the digit.
-
-Addresses are not random here: where they are, faults on files depend on them, and any instruction more before the
-program starts, even the writing of a switch, draws others.
-"""
+"""With every switch of ABH off, a program's cell counts what policy thp counts, to the digit; addresses are fixed."""
 
 from __future__ import annotations
-
-import dataclasses
 
 import pytest
 
@@ -17,11 +11,13 @@ from abh.bench import cell
 ELSEWHERE = {"elapsed", "instructions"}
 
 
-def counted(policy):
-    one = cell.Cell.of(f"sqlite@native~{policy}", "smoke")
-    fixed = {**one.policy.guest.sysfs, "/proc/sys/kernel/randomize_va_space": "0"}
-    guest = one.policy.guest.model_copy(update={"sysfs": fixed})
-    result = cell.run(dataclasses.replace(one, policy=one.policy.model_copy(update={"guest": guest})))
+@pytest.fixture(scope="module")
+def counted(fixed_addresses):
+    return lambda policy: _counted(fixed_addresses(cell.Cell.of(f"sqlite@native~{policy}", "smoke")))
+
+
+def _counted(one):
+    result = cell.run(one)
     if result.outcome == "skip":
         pytest.skip(result.reason)
     assert result.outcome == "success", result.reason
@@ -29,15 +25,15 @@ def counted(policy):
 
 
 @pytest.fixture(scope="module")
-def off():
+def off(counted):
     return counted("abh-off")
 
 
-def test_abh_off_is_thp(off):
+def test_abh_off_is_thp(off, counted):
     assert off == counted("thp")
 
 
-def test_abh_on_is_not(off):
+def test_abh_on_is_not(off, counted):
     """Else the comparison above would show nothing."""
     on = counted("abh-kernel")
     assert on["alloc_ratio"] > off["alloc_ratio"] and on["minor_faults"] < off["minor_faults"]

@@ -56,9 +56,12 @@ def test_without_hugepages_the_reason_is_that_they_are_off(name):
     assert number(result, "faults_huge") == number(result, "faults_not_covered") == 0
 
 
-def test_to_be_asked_changes_no_fault_and_costs_next_to_nothing(run_cell):
+def test_to_be_asked_changes_no_fault_and_costs_next_to_nothing(fixed_addresses):
     # Without hugepages: khugepaged would come by at another instruction, and find another heap.
-    plain, asked = run_cell("sqlite@native~reg"), explained("sqlite@native~reg")
+    plain, asked = (
+        cell.run(fixed_addresses(cell.Cell.of("sqlite@native~reg", "smoke", explain=explain)))
+        for explain in (False, True)
+    )
     assert not faults.explained(plain.values)
     for name in ("minor_faults", "major_faults", "huge_faults", "alloc_ratio"):
         assert plain.values[name] == asked.values[name]
