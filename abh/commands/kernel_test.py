@@ -25,7 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--debug-kernel", action="store_true", help="with KASAN, lockdep and CONFIG_DEBUG_VM (slow)")
     parser.add_argument("--stock", action="store_true", help="the kernel without ABH's patches")
     parser.add_argument(
-        "--policy", choices=POLICIES, default="always", help="fuzz: who gets ABH (default: %(default)s)"
+        "--policy",
+        choices=POLICIES,
+        default="always",
+        help="fuzz: who gets ABH; with opt-in the fuzzer asks for it (default: %(default)s)",
     )
     parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help=f"fuzz: a file of {KNOBS}")
     parser.add_argument("--ops", type=int, default=100_000, help="fuzz: operations (default: %(default)s)")
@@ -72,6 +75,7 @@ def _fuzz(args: argparse.Namespace) -> bool:
         files["replay"] = args.replay.read_bytes()
         words += ["--replay", "/replay"]
     knobs = _knobs(args)
+    words += ["--ask"] if knobs and args.policy == "opt-in" else []
     if knobs and args.policy != "never":
         # A replayed list may be too short for a surplus or slack; a run without one would show nothing of ABH.
         words += ["--extended" if args.replay or "heap_end=0" in args.set else "--surplus"]

@@ -21,6 +21,8 @@
  * --surplus is the same, and a run in which the heap never had a surplus fails: it would show nothing. So is --slack,
  * for mappings.
  *
+ * --ask asks for ABH before it begins, as a program has to where the system has it for those that ask.
+ *
  * With --noise, a second thread reads all the while, anywhere: what faults and calls do to each other is then tried
  * too.
  *
@@ -49,12 +51,18 @@
 #define PROGRESS_S 10
 #define SHRINK_RUNS 1500
 
+#ifndef PR_SET_ABH
+#define PR_SET_ABH 0x41424800
+#define PR_GET_ABH 0x41424801
+#endif
+#define PR_ABH_ON 1
+
 static struct {
 	uint64_t seed, ops, first;
 	double seconds;
 	size_t length; /* of an episode */
 	const char *replay;
-	bool aslr, no_shrink;
+	bool aslr, ask, no_shrink;
 } wanted = { .seed = 1, .ops = 100000, .length = 1000 };
 
 static double now(void)
@@ -241,7 +249,8 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: fuzz [--seed N] [--ops N] [--seconds N] [--episode N] [--length N] [--extended] [--surplus]\n"
-		"            [--slack] [--noise] [--aslr] [--no-shrink] [--break NAME] [--replay FILE]\nNAME is one "
+		"            [--slack] [--noise] [--aslr] [--ask] [--no-shrink] [--break NAME] [--replay FILE]\nNAME "
+		"is one "
 		"of:");
 	for (int i = 0; i < BREAKS; i++)
 		fprintf(stderr, " %s", break_names[i]);
@@ -261,6 +270,8 @@ static bool take_flag(const char *word)
 		return options.noise = true;
 	if (!strcmp(word, "--aslr"))
 		return wanted.aslr = true;
+	if (!strcmp(word, "--ask"))
+		return wanted.ask = true;
 	if (!strcmp(word, "--no-shrink"))
 		return wanted.no_shrink = true;
 	return false;
@@ -337,6 +348,13 @@ int main(int argc, char **argv)
 	}
 	if (!wanted.aslr && !(personality(0xffffffff) & ADDR_NO_RANDOMIZE)) {
 		personality(ADDR_NO_RANDOMIZE);
+		execv("/proc/self/exe", argv);
+	}
+	if (wanted.ask && prctl(PR_GET_ABH, 0, 0, 0, 0) != PR_ABH_ON) {
+		if (prctl(PR_SET_ABH, PR_ABH_ON, 0, 0, 0)) {
+			perror("fuzz: prctl(PR_SET_ABH)");
+			return 2;
+		}
 		execv("/proc/self/exe", argv);
 	}
 	prepare();

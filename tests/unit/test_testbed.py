@@ -128,6 +128,12 @@ def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
     assert machine["linux"].name == "linux"
 
 
+def test_fuzz_asks_where_only_those_that_ask_get_it(machine):
+    for policy in kernel_test.POLICIES:
+        assert command("fuzz", "--policy", policy) == 0
+        assert ("--ask" in machine["job"][-1].split()) == (policy == "opt-in")
+
+
 @pytest.mark.parametrize("words", [["--policy", "never"], ["--stock"]])
 def test_fuzz_is_strict_where_nothing_may_be_extended(machine, words):
     assert command("fuzz", *words) == 0
