@@ -11,11 +11,12 @@
 #include "semantics.h"
 
 extern const struct test semantics_limits[], semantics_asked[], semantics_heap[], semantics_heap_reuse[],
-	semantics_told[], semantics_layout[], semantics_others[], semantics_zeros[];
+	semantics_told[], semantics_layout[], semantics_others[], semantics_zeros[], semantics_refused[];
 
-const struct test *const themes[] = { semantics_limits,     semantics_asked, semantics_heap,
-				      semantics_heap_reuse, semantics_told,  semantics_layout,
-				      semantics_others,     semantics_zeros, NULL };
+const struct test *const themes[] = {
+	semantics_limits, semantics_asked,  semantics_heap,  semantics_heap_reuse, semantics_told,
+	semantics_layout, semantics_others, semantics_zeros, semantics_refused,    NULL
+};
 
 int main(int argc, char **argv)
 {

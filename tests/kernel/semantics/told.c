@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* What ABH tells of itself, and who gets it. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -142,6 +144,48 @@ int booted(const char *policy)
 	return 1;
 }
 
+/* Whether a program has ABH that is run from a file with this mode by an ordinary user who asked for it. */
+static bool chosen_for(mode_t mode)
+{
+	static const char *const copy = "/tmp/member";
+	static char program[1 << 22];
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), to = open(copy, O_WRONLY | O_CREAT | O_TRUNC, 0700);
+	ssize_t bytes = read(from, program, sizeof(program));
+	int status;
+	pid_t child;
+
+	if (bytes <= 0 || write(to, program, (size_t)bytes) != bytes || fchmod(to, mode) || close(to))
+		fails("%s: %s", copy, strerror(errno));
+	close(from);
+	child = fork();
+	if (child == 0) {
+		if (setuid(1000) || prctl(PR_SET_ABH, WANTED, 0, 0, 0))
+			_exit(3);
+		execl(copy, copy, "member", NULL);
+		_exit(3);
+	}
+	waitpid(child, &status, 0);
+	unlink(copy);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) > 1)
+		fails("a program of mode %o: status %#x", (unsigned)mode, (unsigned)status);
+	return !WEXITSTATUS(status);
+}
+
+/* Where the memory of a program lies that has rights of its own is not for its caller to choose. */
+static void choice_for_others(void)
+{
+	bool own, others;
+
+	if (prctl(PR_GET_ABH, 0, 0, 0, 0) < 0 || write_file(KNOB, "opt-in"))
+		skips("the kernel lets no program choose");
+	own = chosen_for(0755);
+	others = chosen_for(04755);
+	write_file(KNOB, on() ? "always" : "never");
+	if (!own || others)
+		fails("an ordinary program has %s, a set-user-ID one %s", own ? "ABH" : "none",
+		      others ? "ABH" : "none");
+}
+
 static void choice(void)
 {
 	static const char *const policies[] = { "never", "opt-in", "always" };
@@ -176,5 +220,6 @@ const struct test semantics_told[] = {
 	{ "tracepoint", tracepoint, false },
 	{ "KUnit", arithmetic, false },
 	{ "programs choose by prctl", choice, false },
+	{ "nobody chooses for set-user-ID programs", choice_for_others, false },
 	{ NULL, NULL, false },
 };

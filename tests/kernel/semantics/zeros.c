@@ -65,6 +65,26 @@ static void of_a_child(void)
 		fails("the parent has what the child wrote");
 }
 
+/* No hugepage is to be had: what is not written stays zeros, and no fault more. */
+static void not_replaced(void)
+{
+	char *at = zeros();
+	long faults;
+
+	enter_group("1M", "0");
+	at[17 * PAGE] = 1;
+	if (in_hugepages(at, HUGE))
+		fails("a hugepage within 1 MiB");
+	faults = minor_faults();
+	for (size_t i = 0; i < HUGE; i += PAGE)
+		if (((volatile char *)at)[i] != (i == 17 * PAGE))
+			fails("page %zu is %d", i / PAGE, at[i]);
+	faults = minor_faults() - faults;
+	value("zeros.faults", faults);
+	if (faults > 16)
+		fails("%ld faults", faults);
+}
+
 static void *write_byte(void *at)
 {
 	*(char *)at = 1;
@@ -95,6 +115,7 @@ static void watched(void)
 
 const struct test semantics_zeros[] = {
 	{ "first write after a read", replaced, false },
+	{ "first write without a hugepage", not_replaced, false },
 	{ "zeros of a child", of_a_child, false },
 	{ "zeros that are watched", watched, false },
 	{ NULL, NULL, false },

@@ -16,5 +16,7 @@ int main(int argc, char **argv)
 	/* It would make hugepages as well, at any time: faults are compared. Once, as writing this wakes it. */
 	if (argc < 2 || strcmp(argv[1], "case"))
 		write_file("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "100000000");
+	if (argc > 1 && !strcmp(argv[1], "kept"))
+		return kept();
 	return run_tests(argc, argv);
 }

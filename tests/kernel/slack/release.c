@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cases.h"
@@ -167,6 +168,51 @@ static void grows_often(void)
 		fails("%ld KiB of slack are left", slack_kib());
 }
 
+/* Whether something stays of the last hugepage of a mapping that becomes shorter. */
+int kept(void)
+{
+	size_t less = HUGE + LESS;
+	char *at = map(2 * HUGE);
+
+	fill(at, 2 * HUGE, 1);
+	if (mremap(at, 2 * HUGE, less, 0) != at)
+		fails("mremap(): %s", strerror(errno));
+	return is_mapped(at + less);
+}
+
+static void with_strict_overcommit(void)
+{
+	int stays;
+
+	if (write_file("/proc/sys/vm/overcommit_kbytes", "1000000") ||
+	    write_file("/proc/sys/vm/overcommit_memory", "2"))
+		skips("overcommit is as it is");
+	stays = kept();
+	write_file("/proc/sys/vm/overcommit_memory", "0");
+	if (stays)
+		fails("what was given up is still charged");
+}
+
+static void switched_off(void)
+{
+	for (int extend = 0; extend < 2; extend++) {
+		int status;
+		pid_t child;
+
+		if (write_file(KNOBS "mmap_extend", "%d", extend))
+			skips("no such switch");
+		child = fork();
+		if (child == 0) {
+			execl("/proc/self/exe", "slack", "kept", NULL);
+			_exit(3);
+		}
+		waitpid(child, &status, 0);
+		write_file(KNOBS "mmap_extend", "1");
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != (on() && extend))
+			fails("with mmap_extend %d: status %#x", extend, (unsigned)status);
+	}
+}
+
 static void is_given_back(void)
 {
 	static const int advice[] = { MADV_DONTNEED, MADV_FREE, MADV_COLD };
@@ -253,6 +299,8 @@ const struct test slack_release[] = {
 	{ "what grows moves whole", moves_whole, false },
 	{ "what grows often", grows_often, false },
 	{ "what comes and goes leaves nothing", comes_and_goes, false },
+	{ "nothing is kept under strict overcommit", with_strict_overcommit, true },
+	{ "nothing is kept without mmap_extend", switched_off, true },
 	{ "what is given back splits nothing", is_given_back, true },
 	{ "the last piece comes and goes", last_piece, true },
 	{ NULL, NULL, false },

@@ -14,5 +14,6 @@ char *with_slack(size_t bytes);
 
 void left(const char *at, const char *after);
 bool has_pieces(void);
+int kept(void);
 
 #endif
