@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache as once
 from pathlib import Path
@@ -201,13 +201,15 @@ def _run_recipe(component: Component, inputs: Mapping[str, Path], writable: Mapp
 
 
 class PrefixBuilder:
-    """Builds the component of a series after each of its patches, in one tree.
+    """Builds the component of a series after each of its patches, in one tree, and tries it.
 
     So only what a patch touches is compiled again. Of a prefix that builds, nothing but the fact is kept, in the cache.
     Called with ever longer prefixes of one series; as a context it removes its tree at the end.
+    attempt: takes the prefix and the folder it was built in, and raises AbhError if it is no good.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, attempt: Callable[[series.Series, Path], None] = lambda patches, objects: None) -> None:
+        self._attempt = attempt
         self._work: Path | None = None
         self._applied = 0
         self._at_exit = contextlib.ExitStack()
@@ -246,6 +248,7 @@ class PrefixBuilder:
         made.mkdir()
         _run_recipe(component, _inputs(component), {"/out": made, "/obj": self._work / "obj", "/src": tree}, log)
         cache.remove(made)
+        self._attempt(patches, self._work / "obj")
 
     def _scratch(self, component: Component, folder: Path) -> Path:
         """A folder named and locked as an entry's scratch folder is: only of a killed run will it be swept."""

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from abh.bench import build, testbed
 
-KNOB = "/sys/kernel/mm/abh/enabled"
 LIMIT_S = 600  # of one test
 
 # As run_vmtests.sh calls them, with smaller sizes where time asks for it. Not here: tests of hugetlb's own accounting,
@@ -70,7 +69,7 @@ def split_by_policy(lines: Sequence[str]) -> dict[str, list[str]]:
     parts: dict[str, list[str]] = {}
     policy = "stock"
     for line in lines:
-        if line.startswith(f"TEST set {KNOB} "):
+        if line.startswith(f"TEST set {testbed.KNOB} "):
             policy = line.rpartition(" ")[2]
         parts.setdefault(policy, []).append(line)
     return parts
@@ -96,7 +95,7 @@ def run(linux: Path, policies: Sequence[str], *, limit_s: float, tell: Callable[
     commands = [command for command in COMMANDS if command.split()[0] in files]
     job = [f"limit {LIMIT_S}", "set /proc/sys/vm/nr_hugepages 16"]
     for policy in policies:
-        job += [f"set {KNOB} {policy}"] if policy != "stock" else []
+        job += [f"set {testbed.KNOB} {policy}"] if policy != "stock" else []
         job += [f"run /{command}" for command in commands]
     said = testbed.run(linux, job, limit_s=limit_s, files=files, memory_mib=2048, tell=tell)
     parts = split_by_policy(said.lines)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -26,6 +27,7 @@ from abh.errors import AbhError
 
 KERNEL_SERIES = "kernel-patches/6.12"
 TOPIC = "abh/"
+KNOB = "/sys/kernel/mm/abh/enabled"
 SWAP_MIB = 512
 PAGE = 4096
 # panic_on_warn: a complaint ends the run, with its trace as the last lines; so warnings go to the console.
@@ -174,6 +176,19 @@ def run(
             raise AbhError("the emulator failed", got=f"exit status {process.returncode}", tail=said.tail())
     said.judge(expired.is_set())
     return said
+
+
+def try_prefix(patches: series.Series, objects: Path) -> None:
+    """Boots the kernel made of a prefix of its series, and tries its memory calls: as stock, then with its ABH."""
+    fuzz = "run /fuzz --ops 2000 --no-shrink"
+    job = [fuzz]
+    if any(name.startswith(TOPIC) for name in patches.patches):
+        job += [f"set {KNOB} always", f"{fuzz} --extended"]
+    with tempfile.TemporaryDirectory(prefix="abh-") as folder:
+        shutil.copy(objects / "arch/x86/boot/bzImage", Path(folder) / "vmlinuz")
+        said = run(Path(folder), job, limit_s=300)
+    if not said.ok:
+        raise AbhError("the kernel built does not do its job", got=said.problem or "a failure", tail=said.tail())
 
 
 def outputs(lines: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from abh import paths
 from abh.errors import AbhError
 
 HELP = "check that the patch series are complete, ordered and documented"
@@ -19,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("series", nargs="*", type=Path, metavar="FOLDER", help="series to check (default: all)")
     parser.add_argument("--tree", type=Path, help="unpacked base of the one series named: check that it applies")
-    parser.add_argument("--build", action="store_true", help="build after every patch (slow)")
+    parser.add_argument("--build", action="store_true", help="build after every patch, and boot the kernel (slow)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,9 +60,10 @@ def _check_deeper(folder: Path, args: argparse.Namespace) -> str:
         series.check_applies(one, args.tree)
         done.append("they apply")
     if args.build:
-        from abh.bench import build
+        from abh.bench import build, testbed
 
-        with build.PrefixBuilder() as builder:
+        boots = folder.resolve() == paths.CHECKOUT / testbed.KERNEL_SERIES
+        with build.PrefixBuilder(testbed.try_prefix) if boots else build.PrefixBuilder() as builder:
             series.check_prefixes(one, builder)
-        done.append("each prefix builds")
+        done.append("each prefix builds and boots" if boots else "each prefix builds")
     return f"{one.name} ({', '.join(done)})"

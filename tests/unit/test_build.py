@@ -134,6 +134,26 @@ def test_prefixes_are_built_in_one_tree_and_once(rooms, own_cache, monkeypatch):
     assert len(applied) == 1 and applied[0][0] == whole.patches[: len(applied[0][0])]
 
 
+def test_a_prefix_is_known_to_be_good_once_it_was_tried(rooms, own_cache, monkeypatch):
+    whole = series.load(paths.CHECKOUT / "hypervisor/qemu/10.0")
+    monkeypatch.setattr(source, "unpack", lambda _source, work, _log: (work / source.TREE).mkdir())
+    monkeypatch.setattr(series, "apply_series", lambda patches, tree: None)
+    tried = []
+
+    def attempt(patches, objects):
+        assert objects.is_dir()
+        tried.append(len(patches.patches))
+        if tried == [1, 2]:
+            raise AbhError("it does not boot")
+
+    rooms["run"] = lambda given, words: None
+    with build.PrefixBuilder(attempt) as builder, pytest.raises(AbhError, match="up to"):
+        series.check_prefixes(whole, builder)
+    with build.PrefixBuilder(attempt) as builder:
+        series.check_prefixes(whole, builder)
+    assert tried == [1, 2, *range(2, len(whole.patches) + 1)]
+
+
 def test_a_prefix_that_fails_leaves_no_tree(rooms, own_cache, monkeypatch):
     def recipe(given, words):
         raise AbhError("make failed")

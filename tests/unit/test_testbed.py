@@ -8,9 +8,10 @@ import subprocess
 
 import pytest
 
-from abh import cli
+from abh import cli, paths
 from abh.bench import selftests, series, testbed
 from abh.commands import kernel_test
+from abh.errors import AbhError
 
 WELL = ["[    0.1] Linux", "TEST run /fuzz --ops 5", "PASS: 5 operations", "TEST status 0", "TEST end well"]
 
@@ -77,7 +78,7 @@ TEST = ["TEST run /cow", "ok 1 at 0x7f00", "not ok 2 size 4096 # skip", "TEST st
 
 
 def selftest_lines(policy, *lines):
-    return [f"TEST set {selftests.KNOB} {policy}", *lines]
+    return [f"TEST set {testbed.KNOB} {policy}", *lines]
 
 
 def test_selftests_are_compared_without_what_differs_each_time():
@@ -126,6 +127,22 @@ def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
     assert knobs == [f"set {kernel_test.KNOBS}/threshold_kib 4", f"set {kernel_test.KNOBS}/enabled always"]
     assert last == "run /fuzz --seed 3 --ops 7 --episode 0 --surplus --slack"
     assert machine["linux"].name == "linux"
+
+
+def test_a_prefix_of_the_series_is_fuzzed_as_stock_and_with_its_abh(machine, tmp_path):
+    (tmp_path / "arch/x86/boot").mkdir(parents=True)
+    (tmp_path / "arch/x86/boot/bzImage").touch()
+    whole = series.load(paths.CHECKOUT / testbed.KERNEL_SERIES)
+    for prefix in series.prefixes(whole):
+        testbed.try_prefix(prefix, tmp_path)
+        has_abh = prefix.patches[-1].startswith(testbed.TOPIC)
+        assert (f"set {testbed.KNOB} always" in machine["job"]) == has_abh
+        assert ["--extended" in line for line in machine["job"] if line.startswith("run")] == [False, True][
+            : 1 + has_abh
+        ]
+    machine["lines"] = [*WELL[:2], "FAIL: read of 0x1", "TEST status 1", "TEST end well"]
+    with pytest.raises(AbhError, match="does not do its job"):
+        testbed.try_prefix(whole, tmp_path)
 
 
 def test_fuzz_asks_where_only_those_that_ask_get_it(machine):
