@@ -30,7 +30,7 @@ def test_offsets_keep_chunks_from_being_congruent(run_cell):
     if with_.outcome == "skip":
         pytest.skip(with_.reason)
     assert with_.outcome == without.outcome == "success"
-    assert with_.values["congruent"].value <= 2, "18 chunks at 32,768 cache lines: two meet now and then"
+    assert with_.values["congruent"].value < 8, "18 chunks at 32 offsets: fewer meet than a cache's set holds"
     assert without.values["congruent"].value == without.values["chunks"].value
 
 
