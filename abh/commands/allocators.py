@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import itertools
 import os
+import random
 import re
 import statistics
 import subprocess
@@ -274,12 +275,12 @@ def sample_of(usage: str, times: str, huge: int) -> Sample:
 def measure(
     one: Callable[[Allocator], Sample], allocators: Sequence[Allocator], rounds: int
 ) -> dict[str, list[Sample]]:
-    """Samples of each implementation. All take their turn in each round, each round starting with another one, so that
-    what changes on the machine meanwhile changes all alike."""
+    """Samples of each implementation. All take their turn in each round, so that what changes on the machine meanwhile
+    changes all alike; in another order each round, as hugepages cost the first more than who finds them put together.
+    """
     samples: dict[str, list[Sample]] = {each.name: [] for each in allocators}
-    for start in range(rounds):
-        turn = start % len(allocators)
-        for allocator in (*allocators[turn:], *allocators[:turn]):
+    for turn in range(rounds):
+        for allocator in random.Random(turn).sample(allocators, len(allocators)):
             samples[allocator.name].append(one(allocator))
     return samples
 
