@@ -26,11 +26,6 @@ done)
 [ -z "$lost" ] || { echo "options that this kernel does not take as asked: $lost" >&2; exit 1; }
 
 export KBUILD_BUILD_TIMESTAMP=2026-01-01 KBUILD_BUILD_USER=abh KBUILD_BUILD_HOST=abh
-if [ -e "/main/$READS/parts" ]; then # all of the kernel that is wanted
-	# shellcheck disable=SC2046 # words
-	make O=/obj CC="ccache gcc" -j"$(nproc)" $(grep -v '^#' "/main/$READS/parts")
-	exit
-fi
 make O=/obj CC="ccache gcc" -j"$(nproc)" bzImage modules
 make -s O=/obj INSTALL_MOD_PATH=/out/modules INSTALL_MOD_STRIP=1 modules_install
 rm -f /out/modules/lib/modules/*/build

@@ -194,7 +194,13 @@ def _run_recipe(component: Component, inputs: Mapping[str, Path], writable: Mapp
         read_only={**inputs, "/main": paths.CHECKOUT, **({"/sys": Path("/sys")} if component.sysfs else {})},
         writable={**writable, "/cache": ccache},
         scratch="/in",
-        env={"CCACHE_DIR": "/cache", "CCACHE_MAXSIZE": "3G", "READS": " ".join(component.reads)},
+        # Depend mode: the compiler itself says what it read, so a miss costs no pass of the preprocessor (a quarter).
+        env={
+            "CCACHE_DIR": "/cache",
+            "CCACHE_MAXSIZE": "3G",
+            "CCACHE_DEPEND": "1",
+            "READS": " ".join(component.reads),
+        },
     )
     recipe = f"/main/recipes/{_recipe(component.name).name}"
     root.run(prefix, ["sh", recipe], log=log, what=f"building {component.name}")
@@ -205,10 +211,10 @@ class PrefixBuilder:
 
     So only what a patch touches is compiled again. Of a prefix that builds, nothing but the fact is kept, in the cache.
     Called with ever longer prefixes of one series; as a context it removes its tree at the end.
-    attempt: takes the prefix and the folder it was built in, and raises AbhError if it is no good.
+    attempt: takes the prefix and the folder with what was built, and raises AbhError if it is no good.
     """
 
-    def __init__(self, attempt: Callable[[series.Series, Path], None] = lambda patches, objects: None) -> None:
+    def __init__(self, attempt: Callable[[series.Series, Path], None] = lambda patches, built: None) -> None:
         self._attempt = attempt
         self._work: Path | None = None
         self._applied = 0
@@ -247,8 +253,8 @@ class PrefixBuilder:
         made = out / ".out"
         made.mkdir()
         _run_recipe(component, _inputs(component), {"/out": made, "/obj": self._work / "obj", "/src": tree}, log)
+        self._attempt(patches, made)
         cache.remove(made)
-        self._attempt(patches, self._work / "obj")
 
     def _scratch(self, component: Component, folder: Path) -> Path:
         """A folder named and locked as an entry's scratch folder is: only of a killed run will it be swept."""

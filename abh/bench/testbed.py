@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -31,7 +30,8 @@ KNOB = "/sys/kernel/mm/abh/enabled"
 SWAP_MIB = 512
 PAGE = 4096
 # panic_on_warn: a complaint ends the run, with its trace as the last lines; so warnings go to the console.
-CMDLINE = "console=ttyS0 loglevel=5 nokaslr random.trust_cpu=off panic_on_warn=1 panic=-1 rdinit=/init"
+# rootfstype: a tmpfs is shared memory, and programs are to lie in files.
+CMDLINE = "console=ttyS0 loglevel=5 nokaslr random.trust_cpu=off panic_on_warn=1 panic=-1 rootfstype=ramfs rdinit=/init"
 SPLAT = re.compile(r"\b(BUG:|WARNING:|KASAN:|Oops:|INFO: (possible|inconsistent|suspicious|task)|Kernel panic)")
 TAIL_LINES = 60
 
@@ -178,15 +178,13 @@ def run(
     return said
 
 
-def try_prefix(patches: series.Series, objects: Path) -> None:
+def try_prefix(patches: series.Series, linux: Path) -> None:
     """Boots the kernel made of a prefix of its series, and tries its memory calls: as stock, then with its ABH."""
     fuzz = "run /fuzz --ops 2000 --no-shrink"
     job = [fuzz]
     if any(name.startswith(TOPIC) for name in patches.patches):
         job += [f"set {KNOB} always", f"{fuzz} --extended"]
-    with tempfile.TemporaryDirectory(prefix="abh-") as folder:
-        shutil.copy(objects / "arch/x86/boot/bzImage", Path(folder) / "vmlinuz")
-        said = run(Path(folder), job, limit_s=300)
+    said = run(linux, job, limit_s=300)
     if not said.ok:
         raise AbhError("the kernel built does not do its job", got=said.problem or "a failure", tail=said.tail())
 

@@ -140,13 +140,13 @@ def test_a_prefix_is_known_to_be_good_once_it_was_tried(rooms, own_cache, monkey
     monkeypatch.setattr(series, "apply_series", lambda patches, tree: None)
     tried = []
 
-    def attempt(patches, objects):
-        assert objects.is_dir()
+    def attempt(patches, built):
+        assert (built / "made").is_file()
         tried.append(len(patches.patches))
         if tried == [1, 2]:
             raise AbhError("it does not boot")
 
-    rooms["run"] = lambda given, words: None
+    rooms["run"] = lambda given, words: (given["writable"]["/out"] / "made").touch()
     with build.PrefixBuilder(attempt) as builder, pytest.raises(AbhError, match="up to"):
         series.check_prefixes(whole, builder)
     with build.PrefixBuilder(attempt) as builder:

@@ -130,8 +130,6 @@ def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
 
 
 def test_a_prefix_of_the_series_is_fuzzed_as_stock_and_with_its_abh(machine, tmp_path):
-    (tmp_path / "arch/x86/boot").mkdir(parents=True)
-    (tmp_path / "arch/x86/boot/bzImage").touch()
     whole = series.load(paths.CHECKOUT / testbed.KERNEL_SERIES)
     for prefix in series.prefixes(whole):
         testbed.try_prefix(prefix, tmp_path)
