@@ -56,6 +56,9 @@ pub struct Assoc<V> {
     ways: usize,
     keys: Vec<u64>,
     slots: Vec<Slot<V>>,
+    /// Which insertion each entry is of; 0: none. So whoever remembers a place can tell whether it still holds the same.
+    births: Vec<u64>,
+    insertions: u64,
     replacement: Replacement,
     trees: Vec<u64>,
     /// By way: the bits of a tree that a use keeps, and those it sets. A node then points away from the way used.
@@ -77,6 +80,8 @@ impl<V: Copy + Default> Assoc<V> {
             ways,
             keys: vec![UNUSED; entries],
             slots: vec![Slot { tag: 0, mask: u64::MAX, stamp: 0, value: V::default() }; entries],
+            births: vec![0; entries],
+            insertions: 0,
             replacement: geometry.replacement,
             trees: vec![0; if geometry.replacement == Replacement::Plru { sets } else { 0 }],
             turns: if geometry.replacement == Replacement::Plru { turns(ways) } else { vec![] },
@@ -91,10 +96,10 @@ impl<V: Copy + Default> Assoc<V> {
         self.keys.is_empty()
     }
 
-    /// The key at this place.
+    /// Which insertion the entry at this place is of; 0: there is no entry.
     #[inline]
-    pub fn key(&self, at: usize) -> Option<u64> {
-        self.keys.get(at).copied()
+    pub fn birth(&self, at: usize) -> u64 {
+        self.births[at]
     }
 
     /// The entry at this place.
@@ -182,6 +187,8 @@ impl<V: Copy + Default> Assoc<V> {
         let lost = (self.keys[at] != UNUSED).then(|| (self.keys[at], self.slots[at].value));
         self.keys[at] = key;
         self.slots[at] = Slot { tag, mask, stamp: 0, value };
+        self.insertions += 1;
+        self.births[at] = self.insertions;
         self.occupied[set / 64] |= 1 << (set % 64);
         self.touch(at);
         Some((at, lost))
@@ -190,6 +197,7 @@ impl<V: Copy + Default> Assoc<V> {
     /// Forget the entry at this place.
     pub fn remove(&mut self, at: usize) {
         self.keys[at] = UNUSED;
+        self.births[at] = 0;
     }
 
     /// Forget every entry of which `stays` (given key and entry) is false; returns how many.
@@ -206,7 +214,7 @@ impl<V: Copy + Default> Assoc<V> {
                     } else if stays(self.keys[at], &self.slots[at]) {
                         left = true;
                     } else {
-                        self.keys[at] = UNUSED;
+                        self.remove(at);
                         gone += 1;
                     }
                 }

@@ -84,6 +84,12 @@ impl Hierarchy {
         Self { levels: levels.map(|(bytes, ways)| Level::new(bytes, ways)) }
     }
 
+    /// Whether there is a first level.
+    #[inline]
+    pub fn has_l1(&self) -> bool {
+        self.levels[0].sets > 0
+    }
+
     /// Read the line this address lies in.
     #[inline]
     pub fn access(&mut self, at: Machine) -> Served {

@@ -5,7 +5,7 @@
 //! one exception, named at its arm.
 
 use crate::address::Virtual;
-use crate::mmu::Mmu;
+use crate::mmu::{Last, Mmu};
 use crate::numbered::numbered;
 use crate::tlb::tag;
 
@@ -98,6 +98,7 @@ struct Reach {
 impl Mmu {
     /// Forget what the event asks for.
     pub fn invalidate(&mut self, event: Event) {
+        self.last = Last::default();
         let here = self.tag;
         let asid_of = |asid| tag::pack(asid, 0, 0);
         // All PCIDs of this ASID; the nested root never narrows a flush (SDM vol. 3, 29.4.3.1).

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use crate::address::{Machine, PageSize, Virtual};
+use crate::cache::{LINE, Served};
 use crate::context::{Context, Control, Kind, Layer, Tables};
 use crate::counters::{Bank, Counters};
 use crate::cpu::{Cpu, Side};
@@ -13,11 +14,52 @@ use crate::tlb::{Tlb, Translation, tag};
 use crate::unit::{Parts, Unit};
 use crate::walk::{Access, Fault, Leaf, Rights, Stop, Walker};
 
-/// Slots in a table of hints.
-const HINTS: usize = 4096;
+/// Pages remembered in each table of recent ones.
+const RECENT: usize = 1024;
 
 /// The bank for what lies outside the region.
 const OUTSIDE: usize = Layer::COUNT;
+
+/// A page as an entry of a first-level TLB translates it, and which entry that is.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    /// 4 KiB page number, or 2 MiB page number: of a 1 GiB entry, the part.
+    page: u64,
+    tag: u64,
+    /// Machine address less virtual address, modulo 2^64.
+    less: Machine,
+    birth: u64,
+    place: u32,
+    array: u8,
+    rights: u8,
+    size: PageSize,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        // No address has this page.
+        let page = u64::MAX;
+        Self { page, tag: 0, less: Machine::new(0), birth: 0, place: 0, array: 0, rights: 0, size: PageSize::K4 }
+    }
+}
+
+/// The line of data used last. Until another is, or something is walked for or invalidated, it is the last used of its
+/// TLB entry's set and of its cache set: to use it again changes nothing but counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Last {
+    line: u64,
+    less: Machine,
+    size: PageSize,
+    /// One bit for each kind of access that needs no walk.
+    allowed: u8,
+}
+
+impl Default for Last {
+    fn default() -> Self {
+        // No address has this line.
+        Self { line: u64::MAX, less: Machine::new(0), size: PageSize::K4, allowed: 0 }
+    }
+}
 
 /// TLBs, caches and counters of one processor.
 ///
@@ -30,9 +72,10 @@ pub struct Mmu {
     pub(crate) parts: Parts,
     /// Per side (data, instruction): indices of the arrays of each level.
     lookup: [[Vec<usize>; 2]; 2],
-    /// Where the page was found last: `array << 16 | place`. Only a guess, checked against the entry itself, so it
-    /// changes no result. By small and by large page, since one table would not reach far.
-    hints: [[Box<[u32; HINTS]>; 2]; 2],
+    /// Pages found in the first level, by small and by large page, since one table would not reach far. What is
+    /// remembered holds as long as the entry it was found in, so it changes no result.
+    recent: [[Box<[Recent; RECENT]>; 2]; 2],
+    pub(crate) last: Last,
     pub(crate) tag: u64,
     /// For each kind, one bit for each combination of rights that needs no walk.
     allowed: [u32; Kind::COUNT],
@@ -61,7 +104,8 @@ impl Mmu {
                 .collect()
         };
         let lookup = [Side::Data, Side::Instruction].map(|side| [1, 2].map(|level| serving(level, side)));
-        let hints = || [Box::new([u32::MAX; HINTS]), Box::new([u32::MAX; HINTS])];
+        let table = |_| vec![Recent::default(); RECENT].into_boxed_slice().try_into().expect("so many");
+        let recent = || [false, true].map(table);
         let context = Context {
             layer: Layer::GuestKernel,
             space: 0,
@@ -78,7 +122,8 @@ impl Mmu {
                 .collect(),
             lookup,
             parts: Parts::new(cpu),
-            hints: [hints(), hints()],
+            recent: [recent(), recent()],
+            last: Last::default(),
             tag: 0,
             allowed: [0; Kind::COUNT],
             context,
@@ -158,6 +203,7 @@ impl Mmu {
     pub fn set_context(&mut self, context: &Context) {
         let switched = !self.asid_tags && context.asid != self.context.asid;
         self.context = *context;
+        self.last = Last::default();
         self.choose_bank();
         let root = self.root_number();
         let asid = if self.asid_tags { context.asid } else { 0 };
@@ -212,16 +258,34 @@ impl Mmu {
         address: Virtual,
         kind: Kind,
     ) -> Result<Machine, Stop<M::Error>> {
+        if self.last.line == address.raw() / LINE && self.last.allowed >> kind as usize & 1 == 1 {
+            let bank = &mut self.counters.banks[self.bank];
+            bank.hits[0][kind as usize][self.last.size as usize] += 1;
+            bank.data_served[Served::L1 as usize] += 1;
+            return Ok(self.last.less.plus(address.raw()));
+        }
         let side = usize::from(kind == Kind::Fetch);
         for large in [false, true] {
-            let hint = self.hints[side][usize::from(large)][hint_slot(address, large)];
-            let (array, place) = ((hint >> 16) as usize, (hint & 0xffff) as usize);
-            let Some(tlb) = self.tlbs.get_mut(array) else { continue };
-            if let Some(&entry) = tlb.at(place, address, self.tag) {
-                if self.allowed[kind as usize] >> entry.rights.index() & 1 == 1 {
-                    tlb.touch(place);
-                    return Ok(self.hit(0, kind, entry, address));
-                }
+            let page = recent_page(address, large);
+            let recent = &self.recent[side][usize::from(large)][recent_slot(page)];
+            if recent.page != page || recent.tag != self.tag || self.allowed[kind as usize] >> recent.rights & 1 == 0
+            {
+                continue;
+            }
+            let tlb = &mut self.tlbs[usize::from(recent.array)];
+            let place = recent.place as usize;
+            if tlb.birth(place) == recent.birth {
+                tlb.touch(place);
+                let (size, less) = (recent.size, recent.less);
+                self.last = if kind != Kind::Fetch && self.data_through_caches && self.parts.caches.has_l1() {
+                    let may =
+                        |kind: Kind| u8::from(self.allowed[kind as usize] >> recent.rights & 1 == 1) << kind as u8;
+                    let allowed = may(Kind::Load) | may(Kind::Store);
+                    Last { line: address.raw() / LINE, less, size, allowed }
+                } else {
+                    Last::default()
+                };
+                return Ok(self.hit(0, kind, size, less.plus(address.raw())));
             }
         }
         self.access_slowly(memory, address, kind)
@@ -229,19 +293,20 @@ impl Mmu {
 
     #[inline(always)]
     #[allow(clippy::inline_always)] // as of access
-    fn hit(&mut self, level: usize, kind: Kind, entry: Translation, address: Virtual) -> Machine {
-        self.bank().hits[level][kind as usize][entry.size as usize] += 1;
-        let machine = entry.machine.plus(address.raw() & entry.size.offset_mask());
-        if self.data_through_caches && kind != Kind::Fetch {
-            self.data(machine);
-        }
-        machine
+    fn hit(&mut self, level: usize, kind: Kind, size: PageSize, machine: Machine) -> Machine {
+        self.bank().hits[level][kind as usize][size as usize] += 1;
+        self.data(kind, machine)
     }
 
-    #[inline]
-    fn data(&mut self, machine: Machine) {
-        let served = self.parts.caches.access(machine);
-        self.bank().data_served[served as usize] += 1;
+    /// The address, having been sent through the caches if it is data's.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // as of access
+    fn data(&mut self, kind: Kind, machine: Machine) -> Machine {
+        if self.data_through_caches && kind != Kind::Fetch {
+            let served = self.parts.caches.access(machine);
+            self.bank().data_served[served as usize] += 1;
+        }
+        machine
     }
 
     /// Everything but a hit at the place where the page was found last.
@@ -252,13 +317,10 @@ impl Mmu {
         address: Virtual,
         kind: Kind,
     ) -> Result<Machine, Stop<M::Error>> {
+        self.last = Last::default();
         if self.context.tables == Tables::Off {
             self.bank().untranslated[kind as usize] += 1;
-            let machine = Machine::new(address.raw());
-            if self.data_through_caches && kind != Kind::Fetch {
-                self.data(machine);
-            }
-            return Ok(machine);
+            return Ok(self.data(kind, Machine::new(address.raw())));
         }
         let side = usize::from(kind == Kind::Fetch);
         let mut denied = false;
@@ -273,11 +335,12 @@ impl Mmu {
                 }
                 self.tlbs[array].touch(place);
                 if level == 0 {
-                    self.hint(side, address, array, place);
+                    self.remember(side, address, array, place);
                 } else {
                     self.fill_level(0, side, address, mask, entry);
                 }
-                return Ok(self.hit(level, kind, entry, address));
+                let machine = entry.machine.plus(address.raw() & entry.size.offset_mask());
+                return Ok(self.hit(level, kind, entry.size, machine));
             }
         }
         if denied {
@@ -288,11 +351,7 @@ impl Mmu {
         }
         let leaf = self.walk(memory, address, kind)?;
         self.fill(side, address, &leaf);
-        let machine = leaf.machine.plus(address.raw() & leaf.size.offset_mask());
-        if self.data_through_caches && kind != Kind::Fetch {
-            self.data(machine);
-        }
-        Ok(machine)
+        Ok(self.data(kind, leaf.machine.plus(address.raw() & leaf.size.offset_mask())))
     }
 
     fn drop_address(&mut self, address: Virtual) {
@@ -341,7 +400,7 @@ impl Mmu {
             let Some(entry) = self.fitting(level, side, array, address, entry) else { continue };
             let place = self.tlbs[array].insert(address, self.tag, mask, entry);
             if let (0, Some(place)) = (level, place) {
-                self.hint(side, address, array, place);
+                self.remember(side, address, array, place);
             }
             return;
         }
@@ -371,11 +430,28 @@ impl Mmu {
         self.tlbs[array].holds(size).then(|| Translation { machine: entry.machine.plus(within), size, ..entry })
     }
 
-    #[inline]
-    fn hint(&mut self, side: usize, address: Virtual, array: usize, place: usize) {
-        let hint = (array as u32) << 16 | (place as u32).min(0xffff);
-        let large = place <= 0xffff && self.tlbs[array].get(place).0.size != PageSize::K4;
-        self.hints[side][usize::from(large)][hint_slot(address, large)] = hint;
+    /// Forget what spares looking things up. It changes no result, which is what a test needs it for.
+    pub fn forget_shortcuts(&mut self) {
+        self.last = Last::default();
+        self.recent.iter_mut().flatten().for_each(|recent| recent.fill(Recent::default()));
+    }
+
+    /// Note where the page of this address is, in a first-level array.
+    fn remember(&mut self, side: usize, address: Virtual, array: usize, place: usize) {
+        let tlb = &self.tlbs[array];
+        let (Translation { machine, rights, size, .. }, _) = tlb.get(place);
+        let large = size != PageSize::K4;
+        let page = recent_page(address, large);
+        self.recent[side][usize::from(large)][recent_slot(page)] = Recent {
+            page,
+            tag: self.tag,
+            less: Machine::new(machine.raw().wrapping_sub(address.raw() & !size.offset_mask())),
+            birth: tlb.birth(place),
+            place: place as u32,
+            array: array as u8,
+            rights: rights.index(),
+            size,
+        };
     }
 
     /// How many entries each TLB holds, by name; for tests and curiosity.
@@ -385,8 +461,12 @@ impl Mmu {
 }
 
 #[inline]
-const fn hint_slot(address: Virtual, large: bool) -> usize {
-    let page = address.raw() >> if large { 21 } else { 12 };
+const fn recent_page(address: Virtual, large: bool) -> u64 {
+    address.raw() >> if large { 21 } else { 12 }
+}
+
+#[inline]
+const fn recent_slot(page: u64) -> usize {
     // Addresses far apart share low bits more often than not.
-    (page ^ page >> 12) as usize % HINTS
+    (page ^ page >> 10) as usize % RECENT
 }

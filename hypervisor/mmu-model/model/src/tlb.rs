@@ -76,20 +76,10 @@ impl Tlb {
         self.holds[size as usize] && !self.assoc.is_absent()
     }
 
-    /// The entry at this place, if it translates the address in this address space.
+    /// Which insertion the entry at this place is of; 0: there is no entry.
     #[inline]
-    pub fn at(&self, place: usize, address: Virtual, tag: u64) -> Option<&Translation> {
-        let found = self.assoc.key(place)?;
-        let page = page_of(address);
-        // The low bits say which size to compare as; no size is 3, which an unused entry has.
-        let same = match found & 3 {
-            0 => found == key(page, PageSize::K4),
-            1 => found == key(page, PageSize::M2),
-            2 => found == key(page, PageSize::G1),
-            _ => false,
-        };
-        let slot = self.assoc.slot(place);
-        (same && slot.serves(tag)).then_some(&slot.value)
+    pub fn birth(&self, place: usize) -> u64 {
+        self.assoc.birth(place)
     }
 
     /// Where the entry for this address is.

@@ -5,14 +5,15 @@
 //! paging-structure caches see, and a hit that hides a use can cost an entry there (a Belady-like anomaly). It holds
 //! where nothing below is filtered, and those cases are the ones tested.
 
-use mmu_model::address::{Machine, Virtual};
+use mmu_model::address::{Machine, PageSize, Virtual};
 use mmu_model::assoc::Replacement;
-use mmu_model::context::{Context, Kind};
+use mmu_model::context::{Context, Kind, Levels};
 use mmu_model::counters::{Bank, Counters};
 use mmu_model::cpu::{ArraySpec, Cpu, PartialSpec, Side, TlbSpec};
 use mmu_model::invalidate::Event;
 use mmu_model::mmu::Mmu;
-use mmu_model::synthetic::{Observer, Pages, World};
+use mmu_model::synthetic::{Builder, OPEN, Observer, Pages, World, user_on};
+use mmu_model::x86::bit;
 
 /// Many processors hear the same machine.
 struct Several(Vec<Mmu>);
@@ -117,6 +118,104 @@ fn counters_add_up() {
         assert_eq!(names["tlb_misses"], names["walks_completed"]);
         assert_eq!(names["accesses"], accesses);
     }
+}
+
+/// One processor, which may have to look up everything anew at each access.
+struct One {
+    mmu: Mmu,
+    shortcuts: bool,
+}
+
+impl Observer for One {
+    fn context(&mut self, context: &Context) {
+        self.mmu.set_context(context);
+    }
+
+    fn access(&mut self, memory: &mut Pages, address: Virtual, kind: Kind, machine: Machine) {
+        // Like a program, which uses a line several times, then fetches from somewhere near.
+        for (offset, kind) in [(0, kind), (0, Kind::Load), (8, kind), (0, Kind::Fetch), (0, Kind::Load)] {
+            let line = address.raw() & !63;
+            let within = (address.raw() + offset) % 64;
+            if !self.shortcuts {
+                self.mmu.forget_shortcuts();
+            }
+            let found = self.mmu.access(memory, Virtual::new(line + within), kind);
+            let expected = Machine::new((machine.raw() & !63) + within);
+            assert!(kind == Kind::Fetch || found == Ok(expected), "{found:?}, not {expected:?}");
+        }
+    }
+
+    fn invalidate(&mut self, event: Event) {
+        self.mmu.invalidate(event);
+    }
+
+    fn region(&mut self, on: bool) {
+        self.mmu.set_region(on);
+    }
+}
+
+#[test]
+fn shortcuts_change_no_result() {
+    for (seed, name) in ["i7-3770", "icelake-sp", "zen2", "zen5"].into_iter().enumerate() {
+        let mut small = Cpu::built_in(name).unwrap().unwrap();
+        small.resize("dtlb-4k", 16).ok();
+        for cpu in [small, fully_associative(24)] {
+            let [with, without] = [true, false].map(|shortcuts| {
+                let mut one = One { mmu: Mmu::new(&cpu), shortcuts };
+                World::new(seed as u64).run(20_000, &mut one);
+                one.mmu.counters().clone()
+            });
+            assert_eq!(with.to_json(), without.to_json(), "{name}");
+        }
+    }
+}
+
+/// The shortest of shortcuts is for the line used last: each thing that may come between two uses of it comes here.
+#[test]
+fn a_line_used_again_is_looked_up_if_anything_came_between() {
+    let (mut memory, mut tables) =
+        (Pages::default(), [0x1000, 0x10_0000].map(|at| Builder::new(at, 0, Levels::Four)));
+    let bits = OPEN | bit::ACCESSED | bit::DIRTY;
+    for (process, table) in tables.iter_mut().enumerate() {
+        for page in (0..8 << 12).step_by(4096) {
+            table.map(&mut memory, page, PageSize::K4, (1 + process as u64) << 30 | page, bits);
+        }
+    }
+    let mut contexts = tables.each_ref().map(|table| user_on(table, None));
+    contexts[1].asid = 1;
+    let [a, b, c] = [0x40, 0x1040, 0x2040].map(Virtual::new);
+    let cpu = Cpu { tlb: fully_associative(2).tlb, ..Cpu::built_in("i7-3770").unwrap().unwrap() };
+    let [with, without] = [true, false].map(|shortcuts| {
+        let mut mmu = Mmu::new(&cpu);
+        mmu.set_context(&contexts[0]);
+        mmu.set_region(true);
+        let mut use_line = |mmu: &mut Mmu, address, kind| {
+            if !shortcuts {
+                mmu.forget_shortcuts();
+            }
+            mmu.access(&mut memory, address, kind).unwrap()
+        };
+        let mut found = vec![];
+        for between in 0..5 {
+            found.extend([(); 3].map(|()| use_line(&mut mmu, a, Kind::Load)));
+            match between {
+                0 => mmu.invalidate(Event::Invlpg(a)),
+                1 => mmu.set_context(&contexts[1]),
+                2 => mmu.set_context(&contexts[0]),
+                // A walk that takes the entry's place, then one that takes another's.
+                3 => [b, c].into_iter().for_each(|other| _ = use_line(&mut mmu, other, Kind::Load)),
+                // A fetch that makes the entry the one used longest ago, and does not walk.
+                _ => {
+                    let uses = [(b, Kind::Fetch), (a, Kind::Load), (a, Kind::Load), (b, Kind::Fetch)];
+                    uses.into_iter().for_each(|(other, kind)| _ = use_line(&mut mmu, other, kind));
+                }
+            }
+            found.push(use_line(&mut mmu, a, Kind::Store));
+            found.extend([c, a].map(|then| use_line(&mut mmu, then, Kind::Load)));
+        }
+        (found, mmu.counters().to_json())
+    });
+    assert_eq!(with, without);
 }
 
 /// The region belongs to the process that ran when it began; the other one's accesses are told apart.
