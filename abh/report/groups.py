@@ -6,8 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 from abh.bench import spec
-from abh.report.load import load
-from abh.report.study import Study, make_study
+from abh.report.study import Study, make_study, within
 
 
 def study_of(study: Study, group: str, beside: tuple[str, ...]) -> Study | None:
@@ -15,10 +14,10 @@ def study_of(study: Study, group: str, beside: tuple[str, ...]) -> Study | None:
 
     Its plan has only what was run; results of the study at another size stay out. None: nothing was run.
     """
-    folder = study.folder / group if study.folder else None
-    if not folder or not any(folder.glob("[!.]*.json")):
+    inner = within(study, group)
+    if inner is None:
         return None
-    found = load(folder)
+    found = inner.results
     policies = spec.policies(group=group)
     sizes = {(run.workload, run.environment, result.size) for run, result in found.items()}
     with_them = {
@@ -34,4 +33,4 @@ def study_of(study: Study, group: str, beside: tuple[str, ...]) -> Study | None:
         policies=(*beside, *(name for name in policies if name in ran["policy"])),
         purposes={**study.plan.purposes, **{f"policy {name}": each.purpose for name, each in policies.items()}},
     )
-    return make_study(plan, with_them | found, folder)
+    return make_study(plan, with_them | dict(found), inner.folder)

@@ -11,14 +11,14 @@ from markupsafe import Markup
 from abh.bench import mmu
 from abh.bench.spec import Run
 from abh.report import figures, panels
-from abh.report.study import Number, Study, beside
+from abh.report.study import Number, Study, within
 
 
 def studies(study: Study) -> dict[str, Study]:
     """Processor to its study, over the workloads that were run on it and the policies of the plan."""
     found = {}
     for cpu in mmu.cpus():
-        if one := beside(study, f"{mmu.FOLDER}/{cpu}"):
+        if one := within(study, f"{mmu.FOLDER}/{cpu}"):
             ran = {run.workload for run in one.results}
             workloads = tuple(name for name in one.plan.workloads if name in ran)
             plan = dataclasses.replace(one.plan, workloads=workloads, policies=study.plan.policies)

@@ -81,6 +81,16 @@ class Study:
             return missing(f"this run's size is {here.size}, that of {other} is {there.size}")
         return divide(self.value(run, key), self.value(other, key), f"{other}: ")
 
+    def change(self, run: Run, key: str, base: str = BASE_POLICY) -> Number:
+        """How much more than under the base policy, as a share of that; negative where it is less."""
+        ratio = self.relative(run, key, base)
+        return ratio if ratio.value is None else Number(ratio.value - 1, ratio.unit, ratio.kind)
+
+    def saved(self, run: Run, key: str, base: str = BASE_POLICY) -> Number:
+        """How much less than under the base policy, as a share of that; negative where it is more."""
+        ratio = self.relative(run, key, base)
+        return ratio if ratio.value is None else Number(1 - ratio.value, ratio.unit, ratio.kind)
+
     def host_coverage(self, run: Run) -> Number:
         """The share of the guest's RAM behind which the host or hypervisor has hugepages."""
         huge = self.value(run, "host_huge_kib")
@@ -129,10 +139,10 @@ def one_axis(numbers: Iterable[Number]) -> tuple[str, str]:
     return known[0] if known else ("", "")
 
 
-def beside(study: Study, name: str) -> Study | None:
+def within(study: Study, name: str) -> Study | None:
     """The results in a folder within the study's, over the same plan; None if there are none."""
     folder = study.folder / name if study.folder else None
-    return make_study(study.plan, load(folder), folder) if folder and any(folder.glob("*.json")) else None
+    return make_study(study.plan, load(folder), folder) if folder and any(folder.glob("[!.]*.json")) else None
 
 
 def read_plan(checkout: Path = paths.CHECKOUT) -> Plan:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup
 
+from abh.bench.spec import Run
 from abh.report import panels
-from abh.report.study import Number
+from abh.report.study import Number, Study
 
 
 def shown(notes: panels.Notes, value: Number, style: str, stands_out: str = "", *, bad: bool = True) -> Markup:
@@ -37,6 +38,18 @@ def table(
         '<div class="wide" tabindex="0" role="region" aria-label="{}"><table>{}<thead><tr>{}</tr></thead>'
         "<tbody>{}</tbody></table></div>"
     ).format(f"{name}: {caption}" if caption else name, above, head, body)
+
+
+def of_workload(
+    study: Study, name: str, workload: str, policies: Sequence[str], cell: Callable[[Run], Markup], what: str = ""
+) -> Markup:
+    """A table of one workload's runs: a row for each environment, a column for each of the policies."""
+    heads = [Markup("{}{}").format(panels.marker(study, policy), policy) for policy in policies]
+    rows = [
+        (environment, [cell(Run(workload, environment, policy)) for policy in policies])
+        for environment in study.plan.environments
+    ]
+    return table(name, ["environment", *heads], rows, f"{workload}, {what}" if what else workload)
 
 
 def listing(lead: str, items: Sequence[str], nothing: str) -> Markup:

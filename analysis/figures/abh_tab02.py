@@ -34,8 +34,7 @@ def base_of(policy: str) -> str:
 
 def extra(study: Study, run: Run) -> Number:
     """How much more memory than under the base policy, as a ratio; negative where it is less."""
-    ratio = study.relative(run, KEY, base_of(run.policy))
-    return ratio if ratio.value is None else Number(ratio.value - 1, ratio.unit, ratio.kind)
+    return study.change(run, KEY, base_of(run.policy))
 
 
 def too_much(study: Study, run: Run) -> str:

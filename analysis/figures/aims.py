@@ -47,8 +47,7 @@ class Aim:
             return missing(f"run at size {result.size} only")
         if self.quantity == ALLOC_RATIO:
             return study.value(run, "alloc_ratio")
-        ratio = study.relative(run, "minor_faults")
-        return ratio if ratio.value is None else Number(1 - ratio.value, ratio.unit, ratio.kind)
+        return study.saved(run, "minor_faults")
 
     def missed(self, number: Number) -> str:
         """By what it falls short; "" if it does not."""

@@ -25,8 +25,7 @@ KINDS = ("counted",)
 
 def saved(study: Study, run: Run) -> Number:
     """The share of faults that hugepages saved; negative where there are more."""
-    ratio = study.relative(run, "minor_faults")
-    return ratio if ratio.value is None else Number(1 - ratio.value, ratio.unit, ratio.kind)
+    return study.saved(run, "minor_faults")
 
 
 def table(study: Study) -> list[dict[str, object]]:

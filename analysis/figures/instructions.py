@@ -37,8 +37,7 @@ def runs(study: Study) -> list[Run]:
 
 def change(study: Study, run: Run) -> Number:
     """Instructions over those of stock, less one."""
-    ratio = study.relative(run, KEY, STOCK_POLICY)
-    return ratio if ratio.value is None else Number(ratio.value - 1, ratio.unit, ratio.kind)
+    return study.change(run, KEY, STOCK_POLICY)
 
 
 def over(study: Study, run: Run) -> bool:
@@ -77,12 +76,7 @@ def _workload(study: Study, workload: str, notes: panels.Notes) -> Markup:
     def cell(run: Run) -> Markup:
         return tables.shown(notes, change(study, run), "change", f"over {100 * BOUND:g}%" if over(study, run) else "")
 
-    heads = [Markup("{}{}").format(panels.marker(study, policy), policy) for policy in policies(study)]
-    rows = [
-        (environment, [cell(Run(workload, environment, policy)) for policy in policies(study)])
-        for environment in study.plan.environments
-    ]
-    return tables.table(TITLE, ["environment", *heads], rows, workload)
+    return tables.of_workload(study, TITLE, workload, policies(study), cell)
 
 
 if __name__ == "__main__":

@@ -60,18 +60,10 @@ def render(study: Study) -> Markup:
 
 
 def _workload(study: Study, workload: str, key: str, notes: panels.Notes) -> Markup:
-    heads = [Markup("{}{}").format(panels.marker(study, policy), policy) for policy in policies(study)]
-    rows = [
-        (
-            environment,
-            [
-                tables.shown(notes, study.value(Run(workload, environment, each), key), "count")
-                for each in policies(study)
-            ],
-        )
-        for environment in study.plan.environments
-    ]
-    return tables.table(TITLE, ["environment", *heads], rows, f"{workload}, {KEYS[key]}")
+    def cell(run: Run) -> Markup:
+        return tables.shown(notes, study.value(run, key), "count")
+
+    return tables.of_workload(study, TITLE, workload, policies(study), cell, KEYS[key])
 
 
 if __name__ == "__main__":

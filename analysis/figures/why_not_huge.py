@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from abh.bench import faults
 from abh.bench.spec import Run
 from abh.report import figures
-from abh.report.study import Study, beside, divide, make_study
+from abh.report.study import Study, divide, make_study, within
 
 TITLE = "Why not a hugepage"
 CAPTION = (
@@ -25,7 +25,7 @@ KINDS = ("counted",)
 
 def asked(study: Study) -> Study:
     """The runs that have reasons; they are not those of the study."""
-    found = beside(study, faults.EXPLAINED)
+    found = within(study, faults.EXPLAINED)
     results = found.results.items() if found else ()
     return make_study(study.plan, {run: result for run, result in results if faults.explained(result.values)})
 
