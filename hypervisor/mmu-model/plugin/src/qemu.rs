@@ -146,7 +146,6 @@ unsafe extern "C" {
     fn qemu_plugin_get_registers() -> *mut GArray;
     fn qemu_plugin_read_register(handle: *mut Register, data: *mut GByteArray) -> c_int;
     fn g_byte_array_new() -> *mut GByteArray;
-    fn g_byte_array_set_size(array: *mut GByteArray, len: c_uint) -> *mut GByteArray;
     fn g_array_free(array: *mut GArray, free_segment: c_int) -> *mut c_char;
 }
 
@@ -180,7 +179,7 @@ impl Vcpu {
     pub fn register(&mut self, place: usize) -> u64 {
         // SAFETY: the handle is QEMU's own; QEMU appends to the buffer and says how much.
         unsafe {
-            g_byte_array_set_size(self.buffer, 0);
+            (*self.buffer).len = 0; // to which QEMU appends
             let size = qemu_plugin_read_register(self.registers[place], self.buffer);
             let size = usize::try_from(size).unwrap_or(0).min(8);
             let mut bytes = [0; 8];
