@@ -190,6 +190,7 @@ impl Mmu {
         };
     }
 
+    #[inline]
     pub(crate) fn bank(&mut self) -> &mut Bank {
         &mut self.counters.banks[self.bank]
     }
@@ -240,6 +241,7 @@ impl Mmu {
         *self.roots.entry(root).or_insert(next)
     }
 
+    #[inline]
     fn access_of(&self, kind: Kind) -> Access {
         let mut control = self.context.control;
         if let Tables::Nested { guest: None, .. } = self.context.tables {
@@ -385,6 +387,7 @@ impl Mmu {
         outcome
     }
 
+    #[inline]
     fn fill(&mut self, side: usize, address: Virtual, leaf: &Leaf) {
         let mask = if leaf.global && self.context.control.pge { !tag::PCID } else { u64::MAX };
         let Leaf { machine, size, guest, rights, .. } = *leaf;
@@ -394,6 +397,7 @@ impl Mmu {
     }
 
     /// Put an entry into the array of this level that takes it, if there is one.
+    #[inline]
     fn fill_level(&mut self, level: usize, side: usize, address: Virtual, mask: u64, entry: Translation) {
         for i in 0..self.lookup[side][level].len() {
             let array = self.lookup[side][level][i];
@@ -408,6 +412,7 @@ impl Mmu {
 
     /// The entry as this array would hold it. A first level that has no room for the size takes the piece that it
     /// has room for; a second level does so with 1 GiB pages, on processors that split them.
+    #[inline]
     fn fitting(
         &self,
         level: usize,
@@ -437,6 +442,7 @@ impl Mmu {
     }
 
     /// Note where the page of this address is, in a first-level array.
+    #[inline]
     fn remember(&mut self, side: usize, address: Virtual, array: usize, place: usize) {
         let tlb = &self.tlbs[array];
         let (Translation { machine, rights, size, .. }, _) = tlb.get(place);

@@ -105,6 +105,7 @@ impl Tlb {
     }
 
     /// Remember a translation; `mask` says which bits of the tag matter.
+    #[inline]
     pub fn insert(&mut self, address: Virtual, tag: u64, mask: u64, entry: Translation) -> Option<usize> {
         let page = page_of(address);
         let size = entry.size;
