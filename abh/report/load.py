@@ -11,9 +11,12 @@ from abh.errors import AbhError
 
 
 def load(folder: Path) -> dict[Run, Result]:
-    """Run to result. A malformed file is an error, not a gap: a gap would look like a cell that was never run."""
+    """Run to result. A malformed file is an error, not a gap: a gap would look like a cell that was never run.
+
+    There may be none where folders within have some: those of a processor's model, or of a group of policies.
+    """
     paths = sorted(folder.glob("[!.]*.json"))
-    if not paths:
+    if not paths and not any(folder.glob("*/**/[!.]*.json")):
         raise AbhError(
             "there are no results to report",
             where=folder,

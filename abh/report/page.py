@@ -74,8 +74,9 @@ def facts(results: Iterable[Result]) -> list[Fact]:
     results = list(results)
     sources = [result.provenance for result in results]
     when = sorted(source.when for source in sources)
+    span = f"{len(when)}, from {when[0]} to {when[-1]}" if when else "none of the plain study"
     found = [
-        Fact("runs", ((f"{len(when)}, from {when[0]} to {when[-1]}", len(when)),)),
+        Fact("runs", ((span, len(when)),)),
         Fact("commit", _tally(source.commit for source in sources), code=True),
         Fact("size", _tally(result.size for result in results)),
         Fact("machine", _tally(source.machine for source in sources), may_differ=True),

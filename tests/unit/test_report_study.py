@@ -14,6 +14,7 @@ import test_report_matrix as matrix
 
 from abh.bench.spec import Run
 from abh.errors import AbhError
+from abh.report import page
 from abh.report.load import load
 from abh.report.study import Number, Plan, divide, make_study, missing, one_axis
 from abh.report.write import write_csv, write_text
@@ -32,6 +33,13 @@ def test_no_results_says_what_to_run(tmp_path: Path) -> None:
         with pytest.raises(AbhError) as caught:
             load(folder)
         assert "make study" in str(caught.value) and str(folder) in str(caught.value)
+
+
+def test_results_of_a_model_alone_are_no_mistake(tmp_path: Path) -> None:
+    (tmp_path / "mmu/i7-3770").mkdir(parents=True)
+    (tmp_path / "mmu/i7-3770/a.json").touch()
+    assert load(tmp_path) == {}
+    assert "none" in page.facts([])[0].values[0][0]
 
 
 @pytest.mark.parametrize(
