@@ -39,6 +39,7 @@ CHECKOUT = find_checkout(Path(__file__).resolve().parent.parent, Path.cwd())
 VM_CONFIGS = CHECKOUT / "vm-configs"
 WORKLOADS = CHECKOUT / "workloads"
 MEASURED = CHECKOUT / "analysis" / "measured"
+LOCAL = MEASURED / "local"  # of this machine's own hypervisor
 REPORT_OUT = CHECKOUT / "analysis" / "out"
 SERIES_ROOTS = ("kernel-patches", "glibc-patches", "hypervisor/xen", "hypervisor/qemu")
 

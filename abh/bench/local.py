@@ -24,7 +24,7 @@ from abh.bench import build, cell, machine, root
 from abh.bench.result import Result, Value
 from abh.errors import AbhError
 
-MEASURED = paths.MEASURED / "local"
+MEASURED = paths.LOCAL
 DEVICE = Path("/dev/kvm")
 PROBE_S = 10.0  # a guest that boots says its first words within one
 CELL_BYTES = machine.CELL_BYTES

@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     target = args.out / "report.html"
     write_text(target, page.render(study, found))
     console = Console(highlight=False)
-    terminal.show(study, console)
+    if study.results:
+        terminal.show(study, console)
     console.print(f"Page: {target.resolve()}", soft_wrap=True, markup=False)
     return 0

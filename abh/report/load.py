@@ -8,15 +8,18 @@ from pathlib import Path
 from abh.bench.result import Result, read
 from abh.bench.spec import Run
 from abh.errors import AbhError
+from abh.paths import LOCAL
 
 
 def load(folder: Path) -> dict[Run, Result]:
     """Run to result. A malformed file is an error, not a gap: a gap would look like a cell that was never run.
 
-    There may be none where folders within have some: those of a processor's model, or of a group of policies.
+    There may be none where folders within have some: those of a processor's model, or of a group of policies; those of
+    this machine's own hypervisor are no part of a report.
     """
     paths = sorted(folder.glob("[!.]*.json"))
-    if not paths and not any(folder.glob("*/**/[!.]*.json")):
+    apart = folder / LOCAL.name
+    if not paths and all(path.is_relative_to(apart) for path in folder.glob("*/**/[!.]*.json")):
         raise AbhError(
             "there are no results to report",
             where=folder,

@@ -36,6 +36,10 @@ def test_no_results_says_what_to_run(tmp_path: Path) -> None:
 
 
 def test_results_of_a_model_alone_are_no_mistake(tmp_path: Path) -> None:
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local/a.json").touch()
+    with pytest.raises(AbhError, match="no results to report"):
+        load(tmp_path)
     (tmp_path / "mmu/i7-3770").mkdir(parents=True)
     (tmp_path / "mmu/i7-3770/a.json").touch()
     assert load(tmp_path) == {}

@@ -146,6 +146,7 @@ impl Mmu {
     /// they do unless told otherwise.
     pub fn set_data_through_caches(&mut self, on: bool) {
         self.data_through_caches = on;
+        self.last = Last::default();
     }
 
     /// What has been counted so far.

@@ -16,8 +16,6 @@ pub(crate) struct Parts {
     pub(crate) partial: Vec<PartialCache>,
     pub(crate) host_partial: Vec<PartialCache>,
     pub(crate) nested: Assoc<HostLeaf>,
-    /// Sizes that the nested TLB was ever given.
-    nested_sizes: [bool; PageSize::COUNT],
     pub(crate) caches: Hierarchy,
     /// By [`crate::cache::Served`].
     latency: [u64; 4],
@@ -39,7 +37,6 @@ impl Parts {
             partial: cpu.partial.iter().map(PartialCache::new).collect(),
             host_partial: cpu.host_partial.iter().map(PartialCache::new).collect(),
             nested: Assoc::new(cpu.nested_tlb.as_ref().map_or(none, ArraySpec::geometry)),
-            nested_sizes: [false; PageSize::COUNT],
             caches: Hierarchy::new([cache(&cpu.cache.l1), cache(&cpu.cache.l2), cache(&cpu.cache.l3)]),
             latency: [cpu.cost.l1_cycles, cpu.cost.l2_cycles, cpu.cost.l3_cycles, cpu.cost.memory_cycles],
         }
@@ -135,8 +132,8 @@ impl<M: Memory> Steps for Unit<'_, M> {
 
     fn recall_nested(&mut self, address: u64) -> Option<HostLeaf> {
         let tag = self.tag & !tag::PCID;
-        let (nested, given) = (&mut self.parts.nested, self.parts.nested_sizes);
-        let found = PageSize::ALL.into_iter().filter(|size| given[*size as usize]).find_map(|size| {
+        let nested = &mut self.parts.nested;
+        let found = PageSize::ALL.into_iter().find_map(|size| {
             let page = address >> size.shift();
             nested.find(page, page << 2 | size as u64, tag)
         });
@@ -152,7 +149,6 @@ impl<M: Memory> Steps for Unit<'_, M> {
     fn keep_nested(&mut self, address: u64, leaf: HostLeaf) {
         let page = address >> leaf.size.shift();
         let tag = self.tag & !tag::PCID;
-        self.parts.nested_sizes[leaf.size as usize] = true;
         self.parts.nested.insert(page, page << 2 | leaf.size as u64, tag, u64::MAX, leaf);
     }
 }

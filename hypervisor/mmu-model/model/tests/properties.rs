@@ -158,7 +158,8 @@ impl Observer for One {
 fn shortcuts_change_no_result() {
     for (seed, name) in ["i7-3770", "icelake-sp", "zen2", "zen5"].into_iter().enumerate() {
         let mut small = Cpu::built_in(name).unwrap().unwrap();
-        small.resize("dtlb-4k", 16).ok();
+        let first = small.tlb[0].name.clone();
+        small.resize(&first, 16).unwrap();
         for cpu in [small, fully_associative(24)] {
             let [with, without] = [true, false].map(|shortcuts| {
                 let mut one = One { mmu: Mmu::new(&cpu), shortcuts };
@@ -196,7 +197,7 @@ fn a_line_used_again_is_looked_up_if_anything_came_between() {
             mmu.access(&mut memory, address, kind).unwrap()
         };
         let mut found = vec![];
-        for between in 0..5 {
+        for between in 0..6 {
             found.extend([(); 3].map(|()| use_line(&mut mmu, a, Kind::Load)));
             match between {
                 0 => mmu.invalidate(Event::Invlpg(a)),
@@ -204,6 +205,10 @@ fn a_line_used_again_is_looked_up_if_anything_came_between() {
                 2 => mmu.set_context(&contexts[0]),
                 // A walk that takes the entry's place, then one that takes another's.
                 3 => [b, c].into_iter().for_each(|other| _ = use_line(&mut mmu, other, Kind::Load)),
+                4 => [false, true].into_iter().for_each(|on| {
+                    mmu.set_data_through_caches(on);
+                    found.push(use_line(&mut mmu, a, Kind::Load));
+                }),
                 // A fetch that makes the entry the one used longest ago, and does not walk.
                 _ => {
                     let uses = [(b, Kind::Fetch), (a, Kind::Load), (a, Kind::Load), (b, Kind::Fetch)];
