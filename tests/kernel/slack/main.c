@@ -5,17 +5,21 @@
 #include "../cases.h"
 #include "slack.h"
 
-extern const struct test slack_extended[], slack_in_the_way[], slack_limits[], slack_pieces[], slack_margins[],
-	slack_release[], slack_told[];
+#define NO_BOUND "1073741824" /* most cases are of what one mapping gets */
 
-const struct test *const themes[] = { slack_extended, slack_in_the_way, slack_limits, slack_pieces,
-				      slack_margins,  slack_release,    slack_told,   NULL };
+extern const struct test slack_extended[], slack_in_the_way[], slack_limits[], slack_pieces[], slack_margins[],
+	slack_release[], slack_told[], slack_unused[];
+
+const struct test *const themes[] = { slack_extended, slack_in_the_way, slack_limits, slack_pieces, slack_margins,
+				      slack_release,  slack_told,       slack_unused, NULL };
 
 int main(int argc, char **argv)
 {
 	/* It would make hugepages as well, at any time: faults are compared. Once, as writing this wakes it. */
-	if (argc < 2 || strcmp(argv[1], "case"))
+	if (argc < 2 || strcmp(argv[1], "case")) {
 		write_file("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "100000000");
+		write_file(KNOBS "unused_kib", NO_BOUND);
+	}
 	if (argc > 1 && !strcmp(argv[1], "kept"))
 		return kept();
 	return run_tests(argc, argv);
