@@ -346,7 +346,7 @@ def run(cell: Cell, heard: Callable[[Mapping[str, Any]], None] = lambda _: None)
     outcome, reason = judge(cell, said, ended.problem, ended.console)
     values = values_of(cell, said, ended.region)
     if cell.mmu and outcome == "success":
-        model = mmu.read(ended.model)
+        model = mmu.read(ended.region)
         heard(model)
         values |= mmu.values_of(model)
         if wrong := mmu.wrong_addresses(values):

@@ -63,9 +63,12 @@ def qemu_words(machine: spec.Machine, size: str, parts: Parts, *, icount: bool, 
     if icount:
         words += ["-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "7"]
     words += machine.qemu_args
-    words += ["-plugin", "/in/plugin/region.so,out=/run/region.jsonl", "-fw_cfg", "name=opt/abh/cell,file=/run/cell"]
-    if mmu:
-        words += ["-plugin", f"/in/mmu/mmu.so,out=/run/mmu.jsonl,{mmu}"]
+    # One plugin only, as each adds to every instruction: the model's counts the region too.
+    words += [
+        "-plugin",
+        f"/in/mmu/mmu.so,out=/run/region.jsonl,{mmu}" if mmu else "/in/plugin/region.so,out=/run/region.jsonl",
+    ]
+    words += ["-fw_cfg", "name=opt/abh/cell,file=/run/cell"]
     kernel = f"{machine.kernel_cmdline} abh_role={'host' if machine.root == 'host' else 'native'} abh_freeze=1"
     if parts.xen:
         words += ["-kernel", "/in/xen/xen", "-append", machine.xen_cmdline or ""]
@@ -80,14 +83,16 @@ def qemu_words(machine: spec.Machine, size: str, parts: Parts, *, icount: bool, 
 
 @dataclass
 class Ended:
-    """How a run of the machine ended: the agent's lines, the console, the plugin's lines, real seconds taken."""
+    """How a run of the machine ended: the agent's lines, the console, the plugin's lines, real seconds taken.
+
+    The plugin is the MMU model's where there is one.
+    """
 
     lines: list[str]
     console: str
     region: str
     seconds: float
     problem: str | None  # None: the agent said "end"
-    model: str = ""  # the MMU model's lines
 
 
 class Emulator:
@@ -274,12 +279,11 @@ def run(machine: spec.Machine, size: str, parts: Parts, state: Path | None, cell
         # Only a line feed ends a line: a workload may print form feeds and other things that splitlines() splits at.
         lines = [line.rstrip("\r") for line in _read(running.folder / "out.log").split("\n")]
         region = _read(running.folder / "region.jsonl")
-        model = _read(running.folder / "mmu.jsonl")
         console = running.console_tail()
         for name, place in (keep or {}).items():
             if (running.folder / name).exists():
                 shutil.move(running.folder / name, place)
-    return Ended(lines, console, region, time.monotonic() - start, problem, model)
+    return Ended(lines, console, region, time.monotonic() - start, problem)
 
 
 def _read(path: Path) -> str:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     for turn in range(args.runs):
         with progress.step(f"run {turn + 1} of {args.runs}, without and with the model"):
             without, (beside, ended) = _timed(plain)[0], _timed(modelled)
-            accesses = int(mmu.read(ended.model)["counters"]["layers"]["total"]["accesses"])
+            accesses = int(mmu.read(ended.region)["counters"]["layers"]["total"]["accesses"])
             turns.append((without, beside))
     # A whole run is timed, with thawing and all that lies outside the region: lower bounds of the model's own speed.
     middle = [statistics.median(each) for each in zip(*(before + after for before, after in turns), strict=True)]

@@ -50,10 +50,10 @@ def _pytest(*words: str, **environment: str) -> bool:
 
 
 def _plugin() -> bool:
-    """The plugin's own tests run in QEMU as it is built here, inside the build root."""
+    """The plugins' own tests run in QEMU as it is built here, inside the build root."""
     from abh.bench import build, root
 
-    parts = {"/in/qemu": build.path_of("qemu"), "/in/plugin": build.path_of("plugin")}
+    parts = {f"/in/{name}": build.path_of(name) for name in ("qemu", "plugin", "mmu")}
     enter = root.enter(root.path_of("build"), read_only=parts, scratch="/in")
     at = enter.index("--chdir")
     words = [*enter[:at], "--bind", "{tmp}", "{tmp}", *enter[at:]]
@@ -62,6 +62,7 @@ def _plugin() -> bool:
         ABH_ENTER=" ".join(words),
         ABH_QEMU="/in/qemu/qemu-system-x86_64 -L /usr/share/seabios -L /usr/share/qemu",
         ABH_PLUGIN="/in/plugin/region.so",
+        ABH_MODEL="/in/mmu/mmu.so",
     )
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Bare-metal images that execute known numbers of instructions and VMRUNs, counted by the plugin.
+"""Bare-metal images that execute known numbers of instructions and VMRUNs, counted by either plugin.
 
 ABH_QEMU    QEMU's command, with -L options for its firmware: "./qemu-system-x86_64 -L share/seabios -L share/qemu"
 ABH_PLUGIN  the built plugin
+ABH_MODEL   the built MMU model's plugin, which stands in for it on machines with one processor
 ABH_ENTER   optional: a command to put before assembler, linker and QEMU, such as bwrap into the root they were built
             for. "{tmp}" in it becomes the test's own folder, which must be seen inside under the same path.
 """
@@ -25,8 +26,10 @@ ICOUNT = ["-icount", "shift=1,sleep=off"]
 PASSED = 2 * 0x10 + 1  # isa-debug-exit's status for PASSED in common.inc
 TIMEOUT_S = 300  # seconds when the machine is idle
 
-missing = [name for name in ("ABH_QEMU", "ABH_PLUGIN") if not os.environ.get(name)]
+missing = [name for name in ("ABH_QEMU", "ABH_PLUGIN", "ABH_MODEL") if not os.environ.get(name)]
 pytestmark = pytest.mark.skipif(bool(missing), reason=f"not set: {', '.join(missing)}")
+
+SAID = ("region", "instructions", "vmrun", "error")  # what a line of either plugin has, the model's among other things
 
 clocks = pytest.mark.parametrize("clock", [ICOUNT, []], ids=["icount", "real-time"])
 
@@ -34,8 +37,9 @@ clocks = pytest.mark.parametrize("clock", [ICOUNT, []], ids=["icount", "real-tim
 class Bench:
     """One test's folder, the images in it, and QEMU on them."""
 
-    def __init__(self, tmp: Path):
+    def __init__(self, tmp: Path, plugin: str):
         self.tmp = tmp
+        self.plugin = plugin
         self.out = tmp / "out.jsonl"
         self.console = tmp / "console"
 
@@ -65,7 +69,7 @@ class Bench:
         argv += "-device isa-debug-exit,iobase=0xf4,iosize=4 -device isa-debugcon,chardev=console".split()
         argv += ["-chardev", f"file,id=console,path={self.console}"]
         if plugin is not None:
-            argv += ["-plugin", f"{os.environ['ABH_PLUGIN']},out={self.out}{plugin}"]
+            argv += ["-plugin", f"{self.plugin},out={self.out}{plugin}"]
         return argv + list(options)
 
     def boot(self, name: str, *options: str, plugin: str | None = "") -> list[dict]:
@@ -75,7 +79,8 @@ class Bench:
         return self.lines()
 
     def lines(self) -> list[dict]:
-        return [json.loads(line) for line in self.out.read_text().splitlines()] if self.out.exists() else []
+        lines = [json.loads(line) for line in self.out.read_text().splitlines()] if self.out.exists() else []
+        return [{key: value for key, value in line.items() if key in SAID} for line in lines]
 
     def console_number(self) -> int:
         return struct.unpack("<I", self.console.read_bytes())[0]
@@ -83,7 +88,14 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path):
-    return Bench(tmp_path)
+    return Bench(tmp_path, os.environ["ABH_PLUGIN"])
+
+
+@pytest.fixture(params=["region", "model"])
+def each(request, tmp_path):
+    """With either plugin."""
+    model = f"{os.environ['ABH_MODEL']},stack=hvm,cpu=i7-3770"
+    return Bench(tmp_path, model if request.param == "model" else os.environ["ABH_PLUGIN"])
 
 
 def counts(*regions: tuple[int, int]) -> list[dict]:
@@ -94,10 +106,10 @@ def counts(*regions: tuple[int, int]) -> list[dict]:
 
 
 @clocks
-def test_instructions_are_counted_exactly(bench, clock):
+def test_instructions_are_counted_exactly(each, clock):
     # With -icount QEMU starts a string instruction anew for each repetition, and once to find none left.
     repetitions = 501 if clock else 1
-    assert bench.boot("count", *clock) == counts(
+    assert each.boot("count", *clock) == counts(
         (0, 0), (2001, 0), (1 + 100 * 7, 0), (3 + repetitions, 0), (7, 0), (10005, 0)
     )
 
@@ -116,8 +128,8 @@ def test_virtual_time_is_the_same_without_the_plugin(bench):
 
 
 @clocks
-def test_vmruns_are_counted_exactly(bench, clock):
-    assert bench.boot("svm", *clock) == counts((4001, 1000), (4, 0), (8, 1), (2, 1))
+def test_vmruns_are_counted_exactly(each, clock):
+    assert each.boot("svm", *clock) == counts((4001, 1000), (4, 0), (8, 1), (2, 1))
 
 
 @clocks
@@ -136,8 +148,8 @@ def test_all_vcpus_are_counted(bench, options):
     assert line["instructions"] in allowed
 
 
-def test_marks_that_do_not_fit_are_errors(bench):
-    assert bench.boot("mismatch") == [
+def test_marks_that_do_not_fit_are_errors(each):
+    assert each.boot("mismatch") == [
         {"region": 1, "error": "end without a begin"},
         {"region": 3, "error": "begin inside a region"},
         {"region": 4, "error": "end without a begin"},
@@ -146,27 +158,27 @@ def test_marks_that_do_not_fit_are_errors(bench):
     ]
 
 
-def test_output_is_appended(bench):
-    bench.boot("svm")
-    assert len(bench.boot("svm")) == 2 * 4
+def test_output_is_appended(each):
+    each.boot("svm")
+    assert len(each.boot("svm")) == 2 * 4
 
 
-def test_counts_after_a_restore(bench):
-    state = bench.tmp / "state"
-    machine = ["-serial", "null", "-qmp", "stdio", *ICOUNT, "-kernel", bench.image("restore")]
+def test_counts_after_a_restore(each):
+    state = each.tmp / "state"
+    machine = ["-serial", "null", "-qmp", "stdio", *ICOUNT, "-kernel", each.image("restore")]
 
-    with Qmp(bench, bench.qemu(*machine, plugin=None)) as source:
-        source.wait_for(lambda: bench.console.exists() and bench.console.read_bytes() == b"W")
+    with Qmp(each, each.qemu(*machine, plugin=None)) as source:
+        source.wait_for(lambda: each.console.exists() and each.console.read_bytes() == b"W")
         source.command("stop")
         source.command("migrate", uri=f"file:{state}")
         source.wait_for(lambda: source.command("query-migrate").get("status") == "completed")
 
-    with Qmp(bench, bench.qemu(*machine, "-incoming", f"file:{state}")) as target:
+    with Qmp(each, each.qemu(*machine, "-incoming", f"file:{state}")) as target:
         target.wait_for(lambda: target.command("query-status")["status"] != "inmigrate")
         target.command("cont")
         target.command("human-monitor-command", **{"command-line": "o /b 0x3ff 0x42"})
         assert target.process.wait(TIMEOUT_S) == PASSED
-    assert bench.lines() == counts((601, 0))
+    assert each.lines() == counts((601, 0))
 
 
 class Qmp:
@@ -222,9 +234,9 @@ def test_an_unusable_output_is_refused(bench, plugin, message):
     assert message in done.stderr
 
 
-def test_a_full_disk_is_reported(bench):
-    plugin = ["-plugin", f"{os.environ['ABH_PLUGIN']},out=/dev/full"]
-    done = bench.run(bench.qemu("-kernel", bench.image("svm"), *plugin, plugin=None))
+def test_a_full_disk_is_reported(each):
+    plugin = ["-plugin", f"{each.plugin},out=/dev/full"]
+    done = each.run(each.qemu("-kernel", each.image("svm"), *plugin, plugin=None))
     assert "the counts of region 1 are lost" in done.stderr
 
 

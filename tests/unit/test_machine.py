@@ -365,7 +365,7 @@ def test_an_interruption_of_a_run_leaves_nothing(qemu, native, tmp_path):
 # --- words and cells --------------------------------------------------------------------------------------------
 
 
-def words_of(name: str, size: str = "smoke", **options: bool) -> list[str]:
+def words_of(name: str, size: str = "smoke", **options: object) -> list[str]:
     made = spec.machine(name)
     parts = parts_in(Path("/p"), xen=made.boot == "xen")
     return machine.qemu_words(made, size, parts, **{"icount": True, "resumed": False, **options})
@@ -399,6 +399,13 @@ def test_a_machine_is_what_its_file_says(name, size):
     assert after(words, "-serial") == ["file:/run/console.log", "file:/run/out.log"]
     assert after(words, "-fw_cfg") == ["name=opt/abh/cell,file=/run/cell"]
     assert not any("," in path for path in ("/run/cell", "/run/qmp")), "a comma would have to be doubled"
+
+
+def test_a_machine_has_one_plugin():
+    # A run reads one file, and a plugin more would add to every instruction.
+    (plain,), (modelled,) = (after(words_of("native", mmu=mmu), "-plugin") for mmu in (None, "stack=native"))
+    assert plain == "/in/plugin/region.so,out=/run/region.jsonl"
+    assert modelled == "/in/mmu/mmu.so,out=/run/region.jsonl,stack=native"
 
 
 def test_linux_boots_with_its_command_line():

@@ -26,7 +26,8 @@ ESTIMATE = {f"of_{part}": 0.0 for part in mmu.PARTS} | {"of_walks": 900.0, "of_e
 def line(*, share: float | None = 0.5, check: dict[str, int] | None = None, **changed: Any) -> str:
     layers = {name: COUNTERS for name in (*mmu.LAYERS, "guest_other")}
     layers |= {"total": {**COUNTERS, "accesses": 4000, "well_aligned_share": share}}
-    said = {"region": 1, "cpu": "made up", "not_followed": 5, "check": check, "counters": {"layers": layers},
+    said = {"region": 1, "instructions": 7000, "vmrun": 30, "cpu": "made up", "not_followed": 5, "check": check,
+            "counters": {"layers": layers},
             "estimate": {"kind": "estimate", "estimated_cycles": 3600.0, **ESTIMATE},
             "perf": {"total": {"dTLB-loads": 42}, "hypervisor": {"dTLB-loads": 2}}}  # fmt: skip
     return json.dumps({**said, **changed}) + "\n"
@@ -91,10 +92,11 @@ def test_a_wrong_address_makes_the_run_an_error(monkeypatch, accesses, mismatche
     monkeypatch.setattr(cell, "frozen_state", lambda _: None)
     monkeypatch.setattr(cell, "judge", lambda *_: ("success", None))
     monkeypatch.setattr(cell, "result_of", lambda _one, outcome, reason, values, _said: (outcome, reason, values))
-    monkeypatch.setattr(machine, "run", lambda *_, **given: machine.Ended([], "", "", 1.0, None, text))
+    monkeypatch.setattr(machine, "run", lambda *_, **given: machine.Ended([], "", text, 1.0, None))
     outcome, reason, values = cell.run(one)
     assert (outcome, reason is None) == (("success", True) if right else ("error", False))
     assert values["accesses_checked"].value == accesses
+    assert (values["instructions"].value, values["vm_exits"].value) == (7000, 30), "of the one plugin there is"
 
 
 def test_without_the_model_its_values_are_not_there(monkeypatch):
@@ -258,7 +260,7 @@ def test_the_models_speed_is_told_in_one_object(monkeypatch, capsys):
     def emulate(one: cell.Cell) -> machine.Ended:
         if one.trace:
             one.trace.write_bytes(bytes(500))
-        return machine.Ended([], "", "", 10.0 if one.mmu else 4.0, None, line() if one.mmu else "")
+        return machine.Ended([], "", line() if one.mmu else "", 10.0 if one.mmu else 4.0, None)
 
     processor_seconds = itertools.cycle((2.0, 6.0))
     monkeypatch.setattr(cell, "emulate", emulate)
@@ -271,6 +273,6 @@ def test_the_models_speed_is_told_in_one_object(monkeypatch, capsys):
     assert (found["processor_ratio"], found["added_accesses_per_processor_second"]) == (3, 1000)
     assert len(found["load_before_and_after"]) == 2
     assert found["kind"] == "measured" and found["replay_accesses_per_second_1_threads"] > 0
-    monkeypatch.setattr(cell, "emulate", lambda one: machine.Ended([], "", "", 1.0, "it hung", ""))
+    monkeypatch.setattr(cell, "emulate", lambda one: machine.Ended([], "", "", 1.0, "it hung"))
     with pytest.raises(AbhError, match="did not end well"):
         args.run(args)

@@ -4,9 +4,13 @@
 //!     -plugin libmmu_plugin.so,out=FILE,stack=native|hvm|pv[,cpu=i7-3770][,data=off][,check=on][,trace=FILE]
 //!
 //! Counts between the region marks of agent/region.h, and appends to FILE one line of JSON at each region's end:
-//! `{"region": 1, "cpu": …, "check": {…}, "trace": {…}, "counters": {…}, "estimate": {…}, "perf": {…}}`. A region begins with empty TLBs, and
-//! outside it the plugin sleeps; with check=on it never does, and every machine address that the model finds is
-//! compared with the one that the emulator used. With trace= the region is recorded too, or, without cpu=, only that.
+//! `{"region": 1, "instructions": 2001, "vmrun": 0, "cpu": …, "check": {…}, "trace": {…}, "counters": {…}, "estimate": {…},
+//! "perf": {…}}`. A region begins with empty TLBs, and outside it the plugin sleeps; with check=on it never does, and
+//! every machine address that the model finds is compared with the one that the emulator used. With trace= the region is
+//! recorded too, or, without cpu=, only that.
+//!
+//! What hypervisor/qemu/plugin says of a region, a line says too, and of a mark that does not fit: a machine that has this
+//! plugin needs no other, which would cost an addition at each instruction more.
 //!
 //! What is seen: every load and store of every instruction, by the address of its first byte; and a fetch whenever
 //! instructions begin to come from another page, or QEMU has forgotten translations since. Further fetches from a page
@@ -31,7 +35,7 @@ use mmu_model::cpu::Cpu;
 use mmu_model::estimate::Estimate;
 use mmu_model::mmu::Mmu;
 use mmu_model::perf;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::arguments::{Wanted, arguments};
 use crate::check::{Check, Code};
@@ -154,10 +158,14 @@ impl Plugin {
     }
 
     fn begin(&mut self) {
+        self.regions += 1;
         if self.open {
+            // Neither begin can be trusted, so both regions end here, uncounted.
+            self.open = false;
+            self.listeners.abandon();
+            self.say(&json!({"region": self.regions, "error": "begin inside a region"}));
             return;
         }
-        self.regions += 1;
         self.open = true;
         self.not_followed = 0;
         let fresh = self.fresh();
@@ -171,15 +179,20 @@ impl Plugin {
 
     fn end(&mut self) {
         if !self.open {
+            self.regions += 1;
+            self.say(&json!({"region": self.regions, "error": "end without a begin"}));
             return;
         }
         self.open = false;
         // SAFETY: the only vCPU's number.
         let instructions = unsafe { qemu::qemu_plugin_u64_get(self.instructions, 0) };
-        let trace = self.listeners.end(instructions, self.follower.entries - self.entries_before);
+        let entries = self.follower.entries - self.entries_before;
+        let trace = self.listeners.end(instructions, entries);
         let counted = self.cpu.as_ref().zip(self.listeners.mmu.as_ref().map(Mmu::counters));
         let line = json!({
             "region": self.regions,
+            "instructions": instructions,
+            "vmrun": entries,
             "cpu": self.cpu.as_ref().map(|cpu| &cpu.name),
             "not_followed": self.not_followed,
             "check": self.check.to_json(),
@@ -190,6 +203,18 @@ impl Plugin {
             "estimate": counted.map(|(cpu, counters)| Estimate::new(counters, cpu).to_json()),
             "perf": counted.map(|(cpu, counters)| perf::to_json(counters, cpu.events)),
         });
+        self.say(&line);
+    }
+
+    /// QEMU ends.
+    fn close(&mut self) {
+        if std::mem::take(&mut self.open) {
+            self.say(&json!({"region": self.regions, "error": "begin without an end"}));
+        }
+    }
+
+    /// In one piece to a file opened for appending: a reader, or a killed QEMU, never leaves half a line behind.
+    fn say(&self, line: &Value) {
         let file = OpenOptions::new().append(true).create(true).open(&self.out);
         if let Err(error) = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())) {
             eprintln!("mmu plugin: {}: {error}; the counts of region {} are lost", self.out, self.regions);
@@ -317,6 +342,11 @@ unsafe extern "C" fn on_end(_: c_uint, _: *mut c_void) {
     unsafe { plugin() }.end();
 }
 
+unsafe extern "C" fn on_exit(_: Id, _: *mut c_void) {
+    // SAFETY: QEMU's callback.
+    unsafe { plugin() }.close();
+}
+
 impl Plugin {
     /// # Safety
     /// While the plugin is being installed.
@@ -375,6 +405,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         qemu::qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
         qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, watch::on_translation);
         qemu::qemu_plugin_register_vcpu_tlb_flush_cb(id, on_flush);
+        qemu::qemu_plugin_register_atexit_cb(id, on_exit, std::ptr::null_mut());
     }
     0
 }

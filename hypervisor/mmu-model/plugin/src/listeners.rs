@@ -124,6 +124,16 @@ impl Listeners {
         self.traces.as_mut().and_then(|traces| traces.end(instructions, exits))
     }
 
+    /// The region cannot be trusted: its trace stays without an end mark.
+    pub fn abandon(&mut self) {
+        if let Some(mmu) = &mut self.mmu {
+            mmu.set_region(false);
+        }
+        if let Some(traces) = &mut self.traces {
+            traces.current = None;
+        }
+    }
+
     /// This context runs now.
     pub fn set_context(&mut self, context: &Context) {
         if let Some(mmu) = &mut self.mmu {

@@ -92,12 +92,14 @@ pub type VcpuCallback = unsafe extern "C" fn(Id, c_uint);
 pub type TranslationCallback = unsafe extern "C" fn(Id, *mut Tb);
 pub type FlushCallback = unsafe extern "C" fn(Id, c_uint, u32, u64, u64);
 pub type RunCallback = unsafe extern "C" fn(c_uint, *mut c_void);
+pub type ExitCallback = unsafe extern "C" fn(Id, *mut c_void);
 pub type MemCallback = unsafe extern "C" fn(c_uint, MemInfo, u64, *mut c_void);
 
 unsafe extern "C" {
     pub fn qemu_plugin_register_vcpu_init_cb(id: Id, callback: VcpuCallback);
     pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, callback: TranslationCallback);
     pub fn qemu_plugin_register_vcpu_tlb_flush_cb(id: Id, callback: FlushCallback);
+    pub fn qemu_plugin_register_atexit_cb(id: Id, callback: ExitCallback, data: *mut c_void);
     pub fn qemu_plugin_register_vcpu_insn_exec_cb(
         insn: *mut Insn,
         callback: RunCallback,

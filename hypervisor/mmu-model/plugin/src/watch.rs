@@ -30,8 +30,9 @@ fn watched(code: &[u8]) -> Watched {
             _ => Watched::Nothing,
         };
     }
-    let code = if let [0x40..=0x4f, rest @ ..] = code { rest } else { code };
-    match code {
+    // Operand size, address size, REX: hardly anybody writes the first two, but they are legal.
+    let operation = code.iter().position(|byte| !matches!(byte, 0x66 | 0x67 | 0x40..=0x4f)).unwrap_or(code.len());
+    match &code[operation..] {
         [0x0f, 0x01, 0xd8] => Watched::Vmrun,
         [0x0f, 0x01, 0xdf] => Watched::Invlpga,
         [0x0f, 0x22, modrm, ..] => match modrm >> 3 & 7 {
@@ -142,6 +143,8 @@ mod tests {
             (&[0x0f, 0x22, 0xd0], Watched::Nothing),
             (&[0x0f, 0x20, 0xd8], Watched::Nothing),
             (&[0x0f, 0x01, 0xd8], Watched::Vmrun),
+            (&[0x66, 0x0f, 0x01, 0xd8], Watched::Vmrun),
+            (&[0x66, 0x67], Watched::Nothing),
             (&[0x0f, 0x01, 0xdf], Watched::Invlpga),
             (&[0x0f, 0x01, 0x38], Watched::Nothing),
         ] {
