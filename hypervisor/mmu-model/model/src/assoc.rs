@@ -132,7 +132,8 @@ impl<V: Copy + Default> Assoc<V> {
     }
 
     /// Note a use of the entry at this place.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a call more for each access
     pub fn touch(&mut self, at: usize) {
         if self.replacement == Replacement::Plru {
             // Ways are a power of two here.

@@ -42,14 +42,16 @@ impl Level {
         Self { sets, mask, ways: ways as usize, lines: vec![UNUSED; lines] }
     }
 
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // as of Hierarchy::is_last_used
     fn first_of_set(&self, line: u64) -> usize {
         let set = self.mask.map_or_else(|| line % self.sets, |mask| line & mask);
         set as usize * self.ways
     }
 
     /// Whether the line is the last used of its set: most are.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // as of Hierarchy::is_last_used
     fn is_last_used(&self, line: u64) -> bool {
         self.sets > 0 && self.lines[self.first_of_set(line)] == line
     }
@@ -88,6 +90,14 @@ impl Hierarchy {
     #[inline]
     pub fn has_l1(&self) -> bool {
         self.levels[0].sets > 0
+    }
+
+    /// Whether the line this address lies in is the last used of its set in the first level: to read it again changes
+    /// nothing.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a call more for each access
+    pub fn is_last_used(&self, at: Machine) -> bool {
+        self.levels[0].is_last_used(at.raw() / LINE)
     }
 
     /// Read the line this address lies in.

@@ -61,6 +61,23 @@ impl Default for Last {
     }
 }
 
+/// Accesses, by kind and size, that found everything in the first level: data its line, too. They are most, so they are
+/// counted once, where no bank need be looked for, and the bank is told when another one's turn comes.
+#[derive(Clone, Default, Debug)]
+struct Again([[u64; PageSize::COUNT]; Kind::COUNT]);
+
+impl Again {
+    fn tell(&self, bank: &mut Bank) {
+        for kind in Kind::ALL {
+            for size in PageSize::ALL {
+                let count = self.0[kind as usize][size as usize];
+                bank.hits[0][kind as usize][size as usize] += count;
+                bank.data_served[Served::L1 as usize] += if kind == Kind::Fetch { 0 } else { count };
+            }
+        }
+    }
+}
+
 /// TLBs, caches and counters of one processor.
 ///
 /// Tell it who runs ([`Mmu::set_context`]), every access ([`Mmu::access`]) and every event that invalidates
@@ -81,6 +98,7 @@ pub struct Mmu {
     allowed: [u32; Kind::COUNT],
     context: Context,
     bank: usize,
+    again: Again,
     counters: Counters,
     in_region: bool,
     /// The process the region belongs to.
@@ -91,6 +109,8 @@ pub struct Mmu {
     root_tags: bool,
     splits_1g: bool,
     data_through_caches: bool,
+    /// Data and instructions have a first-level array in common.
+    shared: bool,
 }
 
 impl Mmu {
@@ -115,6 +135,7 @@ impl Mmu {
             pcid: 0,
             tables: Tables::Off,
         };
+        let shared = lookup[0][0].iter().any(|array| lookup[1][0].contains(array));
         let mut mmu = Self {
             tlbs: specs
                 .iter()
@@ -128,6 +149,7 @@ impl Mmu {
             allowed: [0; Kind::COUNT],
             context,
             bank: OUTSIDE,
+            again: Again::default(),
             counters: Counters::default(),
             in_region: false,
             space: None,
@@ -137,6 +159,7 @@ impl Mmu {
             root_tags: cpu.nested_root_tags,
             splits_1g: cpu.second_level_splits_1g,
             data_through_caches: true,
+            shared,
         };
         mmu.set_context(&context);
         mmu
@@ -150,8 +173,10 @@ impl Mmu {
     }
 
     /// What has been counted so far.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.counters.clone();
+        self.again.tell(&mut counters.banks[self.bank]);
+        counters
     }
 
     /// Instructions and VM entries that the caller has counted inside the region, to add to what it told before.
@@ -183,6 +208,7 @@ impl Mmu {
     }
 
     fn choose_bank(&mut self) {
+        std::mem::take(&mut self.again).tell(&mut self.counters.banks[self.bank]);
         let other = self.space.is_some_and(|space| space != self.context.space);
         self.bank = match self.context.layer {
             _ if !self.in_region => OUTSIDE,
@@ -253,19 +279,28 @@ impl Mmu {
     }
 
     /// One access: the machine address that the MMU finds, or why it finds none.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // a call more for each access is a tenth of the time
+    #[inline]
     pub fn access<M: Memory>(
         &mut self,
         memory: &mut M,
         address: Virtual,
         kind: Kind,
     ) -> Result<Machine, Stop<M::Error>> {
-        if self.last.line == address.raw() / LINE && self.last.allowed >> kind as usize & 1 == 1 {
-            let bank = &mut self.counters.banks[self.bank];
-            bank.hits[0][kind as usize][self.last.size as usize] += 1;
-            bank.data_served[Served::L1 as usize] += 1;
-            return Ok(self.last.less.plus(address.raw()));
+        match self.access_again(address, kind) {
+            Some(machine) => Ok(machine),
+            None => self.access_slowly(memory, address, kind),
+        }
+    }
+
+    /// One access, if its page is where it was found before: nearly every one is. None: nothing has happened yet, and
+    /// [`Mmu::access`] is to be asked.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a call more for each access is a tenth of the time
+    pub fn access_again(&mut self, address: Virtual, kind: Kind) -> Option<Machine> {
+        let line = address.raw() / LINE;
+        if kind != Kind::Fetch && self.last.line == line && self.last.allowed >> kind as usize & 1 == 1 {
+            self.again.0[kind as usize][self.last.size as usize] += 1;
+            return Some(self.last.less.plus(address.raw()));
         }
         let side = usize::from(kind == Kind::Fetch);
         for large in [false, true] {
@@ -275,35 +310,41 @@ impl Mmu {
             {
                 continue;
             }
-            let tlb = &mut self.tlbs[usize::from(recent.array)];
-            let place = recent.place as usize;
-            if tlb.birth(place) == recent.birth {
-                tlb.touch(place);
-                let (size, less) = (recent.size, recent.less);
-                self.last = if kind != Kind::Fetch && self.data_through_caches && self.parts.caches.has_l1() {
-                    let may =
-                        |kind: Kind| u8::from(self.allowed[kind as usize] >> recent.rights & 1 == 1) << kind as u8;
-                    let allowed = may(Kind::Load) | may(Kind::Store);
-                    Last { line: address.raw() / LINE, less, size, allowed }
-                } else {
-                    Last::default()
-                };
-                return Ok(self.hit(0, kind, size, less.plus(address.raw())));
+            if !self.tlbs[usize::from(recent.array)].touch_if(recent.place as usize, recent.birth) {
+                continue;
             }
+            let (size, less) = (recent.size, recent.less);
+            let machine = less.plus(address.raw());
+            if kind == Kind::Fetch {
+                self.again.0[kind as usize][size as usize] += 1;
+                if self.shared {
+                    self.last = Last::default();
+                }
+                return Some(machine);
+            }
+            if !self.data_through_caches || !self.parts.caches.has_l1() {
+                return Some(self.hit(0, kind, size, machine));
+            }
+            let may = |kind: Kind| (self.allowed[kind as usize] >> recent.rights & 1) << kind as u32;
+            let allowed = (may(Kind::Load) | may(Kind::Store)) as u8;
+            self.last = Last { line, less, size, allowed };
+            if self.parts.caches.is_last_used(machine) {
+                self.again.0[kind as usize][size as usize] += 1;
+                return Some(machine);
+            }
+            return Some(self.hit(0, kind, size, machine));
         }
-        self.access_slowly(memory, address, kind)
+        None
     }
 
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // as of access
+    #[inline(never)]
     fn hit(&mut self, level: usize, kind: Kind, size: PageSize, machine: Machine) -> Machine {
         self.bank().hits[level][kind as usize][size as usize] += 1;
         self.data(kind, machine)
     }
 
     /// The address, having been sent through the caches if it is data's.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // as of access
+    #[inline]
     fn data(&mut self, kind: Kind, machine: Machine) -> Machine {
         if self.data_through_caches && kind != Kind::Fetch {
             let served = self.parts.caches.access(machine);

@@ -104,6 +104,17 @@ impl Tlb {
         self.assoc.touch(place);
     }
 
+    /// Note a use, if the entry at this place is of this insertion still.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a call more for each access
+    pub fn touch_if(&mut self, place: usize, birth: u64) -> bool {
+        let same = self.assoc.birth(place) == birth;
+        if same {
+            self.assoc.touch(place);
+        }
+        same
+    }
+
     /// Remember a translation; `mask` says which bits of the tag matter.
     #[inline]
     pub fn insert(&mut self, address: Virtual, tag: u64, mask: u64, entry: Translation) -> Option<usize> {

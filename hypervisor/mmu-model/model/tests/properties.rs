@@ -43,7 +43,7 @@ impl Observer for Several {
 fn run(cpus: &[Cpu], seed: u64, accesses: u64) -> Vec<Counters> {
     let mut several = Several(cpus.iter().map(Mmu::new).collect());
     World::new(seed).run(accesses, &mut several);
-    several.0.iter().map(|mmu| mmu.counters().clone()).collect()
+    several.0.iter().map(Mmu::counters).collect()
 }
 
 fn references(bank: &Bank) -> u64 {
@@ -164,7 +164,7 @@ fn shortcuts_change_no_result() {
             let [with, without] = [true, false].map(|shortcuts| {
                 let mut one = One { mmu: Mmu::new(&cpu), shortcuts };
                 World::new(seed as u64).run(20_000, &mut one);
-                one.mmu.counters().clone()
+                one.mmu.counters()
             });
             assert_eq!(with.to_json(), without.to_json(), "{name}");
         }

@@ -199,9 +199,9 @@ impl Plugin {
             "trace": trace.map(
                 |trace| json!({"file": trace.path, "accesses": trace.accesses, "unreadable": trace.unreadable})
             ),
-            "counters": counted.map(|(_, counters)| counters.to_json()),
-            "estimate": counted.map(|(cpu, counters)| Estimate::new(counters, cpu).to_json()),
-            "perf": counted.map(|(cpu, counters)| perf::to_json(counters, cpu.events)),
+            "counters": counted.as_ref().map(|(_, counters)| counters.to_json()),
+            "estimate": counted.as_ref().map(|(cpu, counters)| Estimate::new(counters, cpu).to_json()),
+            "perf": counted.as_ref().map(|(cpu, counters)| perf::to_json(counters, cpu.events)),
         });
         self.say(&line);
     }

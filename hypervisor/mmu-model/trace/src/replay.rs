@@ -80,7 +80,7 @@ pub fn replay<R: Read>(from: R, cpu: &Cpu, data_through_caches: bool) -> Result<
     };
     Reader::new(from)?.for_each(|record| replay.step(record))?;
     let mut counters = Counters::default();
-    replay.mmus.iter().for_each(|mmu| counters.add(mmu.counters()));
+    replay.mmus.iter().for_each(|mmu| counters.add(&mmu.counters()));
     Ok(counters)
 }
 

@@ -59,7 +59,7 @@ fn run(cpus: &[Cpu], seed: u64, accesses: u64) -> (Vec<Counters>, Vec<u8>) {
     World::new(seed).run(accesses, &mut live);
     live.mmus.iter_mut().for_each(|mmu| mmu.tally(12, 3));
     live.recorder.tally(12, 3).unwrap();
-    (live.mmus.iter().map(|mmu| mmu.counters().clone()).collect(), live.recorder.finish().unwrap())
+    (live.mmus.iter().map(Mmu::counters).collect(), live.recorder.finish().unwrap())
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_dirty_bit_that_comes_late_is_recorded() {
     }
     let replayed = replay(&recorder.finish().unwrap()[..], &cpu, true).unwrap();
     assert_eq!(mmu.counters().total().rewalks, 1, "of the first store");
-    assert_eq!(replayed, *mmu.counters());
+    assert_eq!(replayed, mmu.counters());
 }
 
 #[test]
