@@ -77,7 +77,7 @@ def test_a_pattern_that_overflows_the_huge_entries_misses_more_with_hugepages(ru
 
 
 def test_the_estimate_adds_up_what_is_counted():
-    """Instructions and exits are those that the other plugin counts, each at the cost that the processor has."""
+    """Instructions and exits are those of the region, each at the cost that the processor has."""
     for environment in ("native", "kvm-hap", "kvm-shadow", "xen-pv"):
         result = modelled(f"set-conflict@{environment}~thp", check=True)
         cost = tomllib.loads((mmu.CPUS / f"{CPU}.toml").read_text())["cost"]
@@ -97,6 +97,14 @@ def test_a_replay_has_the_live_models_counts_and_estimate(tmp_path):
     (replayed,) = json.loads(mmu.program(["replay", mmu.TRACE, "--cpu", CPU], tmp_path))
     assert replayed["counters"] == said[0]["counters"]
     assert replayed["estimate"] == said[0]["estimate"]
+
+
+# What is checked takes a longer way in the plugin, for each access.
+@pytest.mark.parametrize("environment", ["kvm-hap", "xen-pv"])
+def test_to_be_checked_changes_no_count(environment):
+    name = f"set-conflict@{environment}~thp"
+    unchecked = modelled(name).values
+    assert {key: modelled(name, check=True).values[key] for key in unchecked} == unchecked
 
 
 def test_the_model_repeats_and_changes_nothing_of_the_run(run_cell):

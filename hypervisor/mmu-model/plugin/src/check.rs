@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The checking mode: every address that the model finds is compared with the one that the emulator used.
 
-use std::ffi::c_void;
 use std::fmt::Debug;
 
 use mmu_model::address::{Machine, Virtual};
@@ -10,6 +9,7 @@ use mmu_model::walk::Stop;
 use serde_json::{Value, json};
 
 use crate::follow::NoMemory;
+use crate::qemu::{self, MemInfo};
 
 /// Where the model finds a byte.
 pub type Found = Result<Machine, Stop<NoMemory>>;
@@ -57,6 +57,22 @@ impl Check {
         self.judge(context, address, there.is_some_and(|there| code.begins(there)), code, found);
     }
 
+    /// The emulator says that an access used this MMU index: what is read out of its handle must be the same.
+    pub fn compare_index(&mut self, info: MemInfo, index: usize) {
+        if self.on && qemu::mmu_index(info) != index {
+            self.mismatches += 1;
+            eprintln!("mmu plugin: access {info:#x} has MMU index {index}; the handle's place for it has changed");
+        }
+    }
+
+    /// A block runs there: it must be where it was known to.
+    pub fn compare_block(&mut self, known: Option<u64>, address: u64) {
+        if let Some(known) = known.filter(|known| self.on && *known != address) {
+            self.mismatches += 1;
+            eprintln!("mmu plugin: a block of code moved from {known:#x} to {address:#x} without a flush");
+        }
+    }
+
     fn judge(&mut self, context: &Context, address: Virtual, right: bool, truth: impl Debug, found: &Found) {
         self.faults += u64::from(found.is_err());
         if !right {
@@ -68,7 +84,7 @@ impl Check {
     }
 }
 
-/// The first bytes of code, packed into a callback's user data: up to seven, above them how many, and the top bit says
+/// The first bytes of code: up to seven, above them how many, and the top bit says
 /// that user code runs there.
 #[derive(Clone, Copy, Debug)]
 pub struct Code(u64);
@@ -81,16 +97,6 @@ impl Code {
         all[..bytes.len()].copy_from_slice(bytes);
         all[7] = bytes.len() as u8 | u8::from(user) << 7;
         Self(u64::from_le_bytes(all))
-    }
-
-    /// A callback's user data.
-    pub fn to_data(self) -> *mut c_void {
-        std::ptr::without_provenance_mut(self.0 as usize)
-    }
-
-    /// What was made user data.
-    pub fn of_data(data: *mut c_void) -> Self {
-        Self(data.addr() as u64)
     }
 
     /// Whether user code runs there.

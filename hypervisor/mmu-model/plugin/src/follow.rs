@@ -39,11 +39,20 @@ const VMCB_ASID: u64 = 0x58;
 /// QEMU's MMU indexes of user code, and the first that is not a program's at all (target/i386/cpu.h).
 const MMU_USER: std::ops::RangeInclusive<u32> = 2..=3;
 const MMU_PHYSICAL: u32 = 6;
+/// The same as bits.
+const USERS: u32 = 0b00_1100;
+const KERNELS: u32 = 0b11_0011;
 
 /// Whether an access with this MMU index is user code's; none if it is no program's.
 #[inline]
 pub fn is_user(mmu_index: u32) -> Option<bool> {
     (mmu_index < MMU_PHYSICAL).then(|| MMU_USER.contains(&mmu_index))
+}
+
+/// One of the MMU indexes of user or other code.
+#[inline]
+pub fn an_mmu_index(user: bool) -> usize {
+    if user { *MMU_USER.start() as usize } else { 0 }
 }
 
 /// The address of the next instruction. It needs the general registers.
@@ -220,8 +229,15 @@ impl Follower {
         self.invlpga = Some(vcpu.register(RCX) as u16);
     }
 
+    /// The MMU indexes of accesses that need not be asked about while nothing happens: a bit each, those of code in the
+    /// upper half so many bits up.
+    pub fn straight(&self, upper: usize) -> u32 {
+        let bits = if self.user { USERS } else { KERNELS };
+        let known = !self.stale && self.followed && self.in_long_mode();
+        if known { bits << if self.upper { upper } else { 0 } } else { 0 }
+    }
+
     /// Whoever makes an access now is the context that listeners know; false if none of theirs fits.
-    #[inline]
     pub fn at(&mut self, vcpu: &mut Vcpu, to: &mut Listeners, user: bool, upper: bool) -> bool {
         if self.stale || user != self.user || upper != self.upper {
             (self.user, self.upper) = (user, upper);
@@ -304,5 +320,33 @@ impl Follower {
             tables,
         };
         to.set_context(&context);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_of_mmu_indexes_are_those_that_are_told_apart() {
+        for index in 0..32 {
+            let bit = |bits: u32| bits >> index & 1 == 1;
+            assert_eq!((bit(USERS), bit(KERNELS)), (is_user(index) == Some(true), is_user(index) == Some(false)));
+        }
+        assert_eq!([true, false].map(|user| is_user(an_mmu_index(user) as u32)), [Some(true), Some(false)]);
+    }
+
+    #[test]
+    fn nothing_goes_straight_before_it_is_known_who_runs() {
+        let mut follower = Follower::new(Stack::Native);
+        assert_eq!(follower.straight(16), 0);
+        (follower.stale, follower.followed, follower.registers.efer) = (false, true, EFER_LMA);
+        assert_eq!(follower.straight(16), KERNELS);
+        (follower.user, follower.upper) = (true, true);
+        assert_eq!(follower.straight(16), USERS << 16);
+        follower.flushed();
+        assert_eq!(follower.straight(16), 0);
+        (follower.stale, follower.followed) = (false, false);
+        assert_eq!(follower.straight(16), 0);
     }
 }

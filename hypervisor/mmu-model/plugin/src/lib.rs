@@ -22,6 +22,7 @@ mod check;
 mod follow;
 mod listeners;
 mod qemu;
+mod site;
 mod watch;
 
 use std::cell::UnsafeCell;
@@ -42,19 +43,23 @@ use crate::check::{Check, Code};
 use crate::follow::{Follower, Physical, Wrote};
 use crate::listeners::Listeners;
 use crate::qemu::{Id, Info, MemInfo, Number, Vcpu};
+use crate::site::{Site, Sites};
 
 /// The interface's version, as QEMU looks it up.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = qemu::VERSION;
 
-/// Bits of a callback's user data.
-const UPPER_HALF: usize = 1;
+/// The user data of accesses of code in the upper half of addresses: how far their bits of [`Plugin::straight`] lie up.
+const UPPER_HALF: usize = 16;
 
 /// No page of code.
 const NO_PAGE: u64 = u64::MAX;
 const PAGE_SHIFT: u32 = 12;
 
 struct Plugin {
+    /// Of which accesses it is known that the context is right and that only the model is told: a bit for each MMU
+    /// index, from bit 16 on for code in the upper half. Every callback that could change it forgets it.
+    straight: u32,
     cpu: Option<Cpu>,
     data: bool,
     out: String,
@@ -71,6 +76,10 @@ struct Plugin {
     code_page: u64,
     /// The same for translated code, as it was called when it was translated; another call of the page is harmless.
     translated_page: Number,
+    /// How often QEMU has forgotten translations.
+    flushes: u64,
+    translated_page_there: *mut u64,
+    sites: Sites,
     /// Counted by translated code; from the region's begin on they are the region's.
     instructions: Number,
 }
@@ -86,6 +95,18 @@ static PLUGIN: Global = Global(UnsafeCell::new(None));
 /// # Safety
 /// In a callback only: these do not nest.
 unsafe fn plugin() -> &'static mut Plugin {
+    // SAFETY: the caller's.
+    let plugin = unsafe { unchanged_plugin() };
+    plugin.straight = 0;
+    plugin
+}
+
+/// For the callbacks that are called most.
+///
+/// # Safety
+/// As of [`plugin`].
+#[inline]
+unsafe fn unchanged_plugin() -> &'static mut Plugin {
     // SAFETY: set when the plugin was installed, before any callback.
     unsafe { (*PLUGIN.0.get()).as_mut().unwrap_unchecked() }
 }
@@ -104,16 +125,33 @@ impl Plugin {
         self.open || self.check.on
     }
 
+    /// An access, if it goes straight to the model and its page is where it was found before. If not, nothing has
+    /// happened.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // of most accesses it is all
+    fn goes_straight(&mut self, address: u64, kind: Kind, bit: usize) -> bool {
+        self.straight >> bit & 1 == 1
+            && self.listeners.mmu.as_mut().is_some_and(|mmu| mmu.access_again(Virtual::new(address), kind).is_some())
+    }
+
+    /// Whether listeners know whose access it is: from here on, until something happens, without being asked again.
+    fn follows(&mut self, user: bool, upper: bool) -> bool {
+        let Some(vcpu) = &mut self.vcpu else { return false };
+        let followed = self.follower.at(vcpu, &mut self.listeners, user, upper);
+        let model_only = self.open && self.listeners.traces.is_none() && !self.check.on;
+        self.straight = if model_only { self.follower.straight(UPPER_HALF) } else { 0 };
+        followed
+    }
+
     /// A load or store. `truth` asks the emulator where it went.
-    #[inline]
     fn access(&mut self, address: u64, kind: Kind, mmu_index: u32, upper: bool, truth: impl Fn() -> Option<Machine>) {
-        let Some(vcpu) = &mut self.vcpu else { return };
         // Else it is the processor's own, by physical address: it saves or loads a guest's state.
         let Some(user) = follow::is_user(mmu_index) else { return };
-        if !self.follower.at(vcpu, &mut self.listeners, user, upper) {
+        if !self.follows(user, upper) {
             self.not_followed += 1;
             return;
         }
+        let Some(vcpu) = &mut self.vcpu else { return };
         let (memory, address) = (&mut Physical(vcpu), Virtual::new(address));
         if let Some(mmu) = &mut self.listeners.mmu {
             let found = mmu.access(memory, address, kind);
@@ -129,14 +167,23 @@ impl Plugin {
 
     /// Instructions come from another page now, or its translation may have gone. In the checking mode the code there
     /// must be what the emulator has translated.
+    #[inline]
     fn fetch(&mut self, address: u64, code: Code) {
         self.code_page = address >> PAGE_SHIFT;
-        let Some(vcpu) = &mut self.vcpu else { return };
         let (user, upper) = (code.is_users(), address >> 63 == 1);
-        if !self.follower.at(vcpu, &mut self.listeners, user, upper) || !self.follower.in_long_mode() {
+        let bit = follow::an_mmu_index(user) + if upper { UPPER_HALF } else { 0 };
+        if !self.goes_straight(address, Kind::Fetch, bit) {
+            self.fetch_slowly(address, code, user, upper);
+        }
+    }
+
+    #[inline(never)]
+    fn fetch_slowly(&mut self, address: u64, code: Code, user: bool, upper: bool) {
+        if !self.follows(user, upper) || !self.follower.in_long_mode() {
             self.not_followed += 1;
             return;
         }
+        let Some(vcpu) = &mut self.vcpu else { return };
         let (memory, address) = (&mut Physical(vcpu), Virtual::new(address));
         if let Some(mmu) = &mut self.listeners.mmu {
             let found = mmu.access(memory, address, Kind::Fetch);
@@ -150,11 +197,32 @@ impl Plugin {
         }
     }
 
-    /// The next block begins with a fetch.
+    /// Where a block begins that runs now. RIP says it, but to read a register takes longer than all the rest of a
+    /// fetch; so it is read once after each flush, as no block moves within an address space without one. In the
+    /// checking mode it is read always.
+    fn address_of(&mut self, site: &mut Site) -> u64 {
+        let known = site.address(self.flushes);
+        if let (Some(address), false) = (known, self.check.on) {
+            return address;
+        }
+        let Some(vcpu) = &mut self.vcpu else { return site.start };
+        let address = follow::next_instruction(vcpu);
+        self.check.compare_block(known, address);
+        site.runs_at(address, self.flushes);
+        address
+    }
+
+    /// The next block begins with a fetch, and may have moved.
     fn forget_code_page(&mut self) {
         self.code_page = NO_PAGE;
-        // SAFETY: the only vCPU's number.
-        unsafe { qemu::qemu_plugin_u64_set(self.translated_page, 0, NO_PAGE) };
+        self.flushes += 1;
+        self.set_translated_page(NO_PAGE);
+    }
+
+    #[inline]
+    fn set_translated_page(&mut self, page: u64) {
+        // SAFETY: the only vCPU's number, which stays where it is while there is no other.
+        unsafe { *self.translated_page_there = page };
     }
 
     fn begin(&mut self) {
@@ -230,7 +298,11 @@ unsafe extern "C" fn on_vcpu(_: Id, index: c_uint) {
             std::process::exit(1);
         }
         match Vcpu::current(&follow::NAMES) {
-            Ok(vcpu) => plugin().vcpu = Some(vcpu),
+            Ok(vcpu) => {
+                plugin().vcpu = Some(vcpu);
+                plugin().translated_page_there = plugin().translated_page.place(index);
+                plugin().forget_code_page();
+            }
             Err(name) => {
                 eprintln!(
                     "mmu plugin: this processor shows no register {name}; use one with SVM, and a patched QEMU"
@@ -256,24 +328,33 @@ unsafe extern "C" fn on_flush(_: Id, _: c_uint, _: u32, address: u64, len: u64) 
 
 unsafe extern "C" fn on_load(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
     // SAFETY: QEMU's callback, for this access.
-    unsafe { on_memory(Kind::Load, info, address, data) }
+    unsafe {
+        if !unchanged_plugin().goes_straight(address, Kind::Load, data.addr() + qemu::mmu_index(info)) {
+            on_memory(Kind::Load, info, address, data);
+        }
+    }
 }
 
 unsafe extern "C" fn on_store(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
     // SAFETY: QEMU's callback, for this access.
-    unsafe { on_memory(Kind::Store, info, address, data) }
+    unsafe {
+        if !unchanged_plugin().goes_straight(address, Kind::Store, data.addr() + qemu::mmu_index(info)) {
+            on_memory(Kind::Store, info, address, data);
+        }
+    }
 }
 
-#[inline]
+#[inline(never)]
 unsafe fn on_memory(kind: Kind, info: MemInfo, address: u64, data: *mut c_void) {
     // SAFETY: the caller is QEMU's callback.
     unsafe {
-        let plugin = plugin();
+        let plugin = unchanged_plugin();
         if !plugin.awake() {
             return;
         }
         let index = qemu::qemu_plugin_mem_mmu_index(info);
-        plugin.access(address, kind, index, data.addr() & UPPER_HALF != 0, || {
+        plugin.check.compare_index(info, index as usize);
+        plugin.access(address, kind, index, data.addr() == UPPER_HALF, || {
             let hwaddr = qemu::qemu_plugin_get_hwaddr(info, address);
             (!hwaddr.is_null()).then(|| Machine::new(qemu::qemu_plugin_hwaddr_phys_addr(hwaddr)))
         });
@@ -281,27 +362,27 @@ unsafe fn on_memory(kind: Kind, info: MemInfo, address: u64, data: *mut c_void) 
 }
 
 /// Registered at a block's begin, for blocks of another page than the last one's.
-unsafe extern "C" fn on_fetch(_: c_uint, code: *mut c_void) {
-    // SAFETY: QEMU's callback, registered as one that reads registers.
-    let plugin = unsafe { plugin() };
-    let awake = plugin.awake();
-    if let (true, Some(vcpu)) = (awake, &mut plugin.vcpu) {
-        let address = follow::next_instruction(vcpu);
+unsafe extern "C" fn on_fetch(_: c_uint, data: *mut c_void) {
+    // SAFETY: QEMU's callback, registered as one that reads registers, with the user data of this block.
+    let (plugin, site) = unsafe { (unchanged_plugin(), Site::of_data(data)) };
+    plugin.set_translated_page(site.translated_page());
+    if plugin.awake() {
+        let address = plugin.address_of(site);
         if address >> PAGE_SHIFT != plugin.code_page {
-            plugin.fetch(address, Code::of_data(code));
+            plugin.fetch(address, site.code);
         }
     }
 }
 
 /// Registered where a block goes on into the next page. RIP may lag behind, somewhere in the block's first page.
-unsafe extern "C" fn on_next_page(_: c_uint, code: *mut c_void) {
-    // SAFETY: QEMU's callback, registered as one that reads registers.
-    let plugin = unsafe { plugin() };
-    let awake = plugin.awake();
-    if let (true, Some(vcpu)) = (awake, &mut plugin.vcpu) {
-        let address = follow::next_instruction(vcpu);
-        let page = if plugin.code_page == NO_PAGE { address >> PAGE_SHIFT } else { plugin.code_page };
-        plugin.fetch((page + 1) << PAGE_SHIFT, Code::of_data(code));
+unsafe extern "C" fn on_next_page(_: c_uint, data: *mut c_void) {
+    // SAFETY: QEMU's callback, registered as one that reads registers, with the user data of this place.
+    let (plugin, site) = unsafe { (unchanged_plugin(), Site::of_data(data)) };
+    plugin.set_translated_page(site.translated_page());
+    if let (true, Some(vcpu)) = (plugin.awake(), &mut plugin.vcpu) {
+        let page = plugin.code_page;
+        let page = if page == NO_PAGE { follow::next_instruction(vcpu) >> PAGE_SHIFT } else { page };
+        plugin.fetch((page + 1) << PAGE_SHIFT, site.code);
     }
 }
 
@@ -342,6 +423,12 @@ unsafe extern "C" fn on_end(_: c_uint, _: *mut c_void) {
     unsafe { plugin() }.end();
 }
 
+/// QEMU has thrown away all translated code.
+unsafe extern "C" fn on_code_flush(_: Id) {
+    // SAFETY: QEMU's callback.
+    unsafe { plugin() }.sites.clear();
+}
+
 unsafe extern "C" fn on_exit(_: Id, _: *mut c_void) {
     // SAFETY: QEMU's callback.
     unsafe { plugin() }.close();
@@ -353,6 +440,7 @@ impl Plugin {
     unsafe fn new(wanted: Wanted) -> Self {
         let Wanted { out, cpu, stack, data, check, traces } = wanted;
         let mut new = Self {
+            straight: 0,
             listeners: Listeners { mmu: None, traces },
             cpu,
             data,
@@ -365,8 +453,11 @@ impl Plugin {
             not_followed: 0,
             check: Check::new(check),
             code_page: NO_PAGE,
+            flushes: 0,
             // SAFETY: the caller's.
             translated_page: unsafe { Number::new() },
+            translated_page_there: std::ptr::null_mut(), // known when there is a vCPU, before any of its callbacks
+            sites: Sites::default(),
             // SAFETY: the caller's.
             instructions: unsafe { Number::new() },
         };
@@ -405,6 +496,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         qemu::qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
         qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, watch::on_translation);
         qemu::qemu_plugin_register_vcpu_tlb_flush_cb(id, on_flush);
+        qemu::qemu_plugin_register_flush_cb(id, on_code_flush);
         qemu::qemu_plugin_register_atexit_cb(id, on_exit, std::ptr::null_mut());
     }
     0

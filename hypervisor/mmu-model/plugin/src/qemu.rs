@@ -19,8 +19,6 @@ pub const MEM_W: c_int = 2;
 pub const UNEQUAL: c_int = 3;
 /// An inline operation: add.
 pub const ADD: c_int = 0;
-/// An inline operation: store.
-pub const STORE: c_int = 1;
 /// The length of a flush of everything.
 pub const ALL_ADDRESSES: u64 = u64::MAX;
 
@@ -55,6 +53,24 @@ impl Number {
         // SAFETY: QEMU's allocation; it lasts as long as the plugin.
         Self { board: unsafe { qemu_plugin_scoreboard_new(size_of::<u64>()) }, offset: 0 }
     }
+}
+
+impl Number {
+    /// Where a vCPU's is. It moves when there are more vCPUs than there was room for.
+    ///
+    /// # Safety
+    /// Call it in a callback, for a vCPU that there is.
+    pub unsafe fn place(self, vcpu: c_uint) -> *mut u64 {
+        // SAFETY: QEMU gives where the vCPU's element begins.
+        unsafe { qemu_plugin_scoreboard_find(self.board, vcpu).byte_add(self.offset).cast() }
+    }
+}
+
+/// The MMU index in the handle of an access (QEMU: exec/memopidx.h): what [`qemu_plugin_mem_mmu_index`] says, without a
+/// call. The checking mode compares them.
+#[inline]
+pub fn mmu_index(info: MemInfo) -> usize {
+    (info & 15) as usize
 }
 
 /// What QEMU says of itself.
@@ -92,6 +108,7 @@ pub type VcpuCallback = unsafe extern "C" fn(Id, c_uint);
 pub type TranslationCallback = unsafe extern "C" fn(Id, *mut Tb);
 pub type FlushCallback = unsafe extern "C" fn(Id, c_uint, u32, u64, u64);
 pub type RunCallback = unsafe extern "C" fn(c_uint, *mut c_void);
+pub type CodeFlushCallback = unsafe extern "C" fn(Id);
 pub type ExitCallback = unsafe extern "C" fn(Id, *mut c_void);
 pub type MemCallback = unsafe extern "C" fn(c_uint, MemInfo, u64, *mut c_void);
 
@@ -99,6 +116,7 @@ unsafe extern "C" {
     pub fn qemu_plugin_register_vcpu_init_cb(id: Id, callback: VcpuCallback);
     pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, callback: TranslationCallback);
     pub fn qemu_plugin_register_vcpu_tlb_flush_cb(id: Id, callback: FlushCallback);
+    pub fn qemu_plugin_register_flush_cb(id: Id, callback: CodeFlushCallback);
     pub fn qemu_plugin_register_atexit_cb(id: Id, callback: ExitCallback, data: *mut c_void);
     pub fn qemu_plugin_register_vcpu_insn_exec_cb(
         insn: *mut Insn,
@@ -122,12 +140,6 @@ unsafe extern "C" {
         value: u64,
         data: *mut c_void,
     );
-    pub fn qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
-        tb: *mut Tb,
-        operation: c_int,
-        number: Number,
-        value: u64,
-    );
     pub fn qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
         insn: *mut Insn,
         operation: c_int,
@@ -135,6 +147,7 @@ unsafe extern "C" {
         value: u64,
     );
     fn qemu_plugin_scoreboard_new(size: usize) -> *mut Scoreboard;
+    fn qemu_plugin_scoreboard_find(board: *mut Scoreboard, vcpu: c_uint) -> *mut c_void;
     pub fn qemu_plugin_u64_set(number: Number, vcpu: c_uint, value: u64);
     pub fn qemu_plugin_u64_get(number: Number, vcpu: c_uint) -> u64;
     pub fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;

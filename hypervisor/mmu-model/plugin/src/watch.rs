@@ -49,8 +49,7 @@ pub unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
     // SAFETY: QEMU's callback; the block and its instructions are valid while it runs.
     unsafe {
         let start = qemu::qemu_plugin_tb_vaddr(tb);
-        let upper = usize::from(start >> 63 == 1);
-        let data = std::ptr::without_provenance_mut(upper * UPPER_HALF);
+        let data = std::ptr::without_provenance_mut(if start >> 63 == 1 { UPPER_HALF } else { 0 });
         let mut block = Vec::new();
         let user = plugin().vcpu.as_mut().is_some_and(follow::user_runs);
         let instructions = plugin().instructions;
@@ -93,9 +92,9 @@ const fn page_end(address: u64) -> u64 {
 /// Have the block's begin tell of a change of page.
 unsafe fn watch_block(start: u64, tb: *mut Tb, block: &[u8], user: bool) {
     let here = block.len().min(page_end(start).wrapping_sub(start) as usize);
-    let code = Code::new(&block[..here], user).to_data();
     // SAFETY: the caller has the block from QEMU.
     unsafe {
+        let site = plugin().sites.add(start, Code::new(&block[..here], user));
         let (number, page) = (plugin().translated_page, start >> PAGE_SHIFT);
         qemu::qemu_plugin_register_vcpu_tb_exec_cond_cb(
             tb,
@@ -104,9 +103,8 @@ unsafe fn watch_block(start: u64, tb: *mut Tb, block: &[u8], user: bool) {
             qemu::UNEQUAL,
             number,
             page,
-            code,
+            site,
         );
-        qemu::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, qemu::STORE, number, page);
     }
 }
 
@@ -117,12 +115,10 @@ unsafe fn watch_next_page(start: u64, before: usize, insn: *mut Insn, code: &[u8
     if !begins_there && !(1..code.len()).contains(&left) {
         return;
     }
-    let data = Code::new(&code[left..], user).to_data();
     // SAFETY: the caller has the instruction from QEMU.
     unsafe {
-        qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, on_next_page, qemu::READS_REGS, data);
-        let (number, page) = (plugin().translated_page, page_end(start) >> PAGE_SHIFT);
-        qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, qemu::STORE, number, page);
+        let site = plugin().sites.add(page_end(start), Code::new(&code[left..], user));
+        qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, on_next_page, qemu::READS_REGS, site);
     }
 }
 
