@@ -279,7 +279,8 @@ impl Mmu {
     }
 
     /// One access: the machine address that the MMU finds, or why it finds none.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a call more for each access is a tenth of the time
     pub fn access<M: Memory>(
         &mut self,
         memory: &mut M,
@@ -292,11 +293,10 @@ impl Mmu {
         }
     }
 
-    /// One access, if its page is where it was found before: nearly every one is. None: nothing has happened yet, and
-    /// [`Mmu::access`] is to be asked.
+    /// One access, if its page is where it was found before: nearly every one is. None: nothing has happened yet.
     #[inline(always)]
-    #[allow(clippy::inline_always)] // a call more for each access is a tenth of the time
-    pub fn access_again(&mut self, address: Virtual, kind: Kind) -> Option<Machine> {
+    #[allow(clippy::inline_always)] // as of access
+    fn access_again(&mut self, address: Virtual, kind: Kind) -> Option<Machine> {
         let line = address.raw() / LINE;
         if kind != Kind::Fetch && self.last.line == line && self.last.allowed >> kind as usize & 1 == 1 {
             self.again.0[kind as usize][self.last.size as usize] += 1;

@@ -125,13 +125,17 @@ impl Plugin {
         self.open || self.check.on
     }
 
-    /// An access, if it goes straight to the model and its page is where it was found before. If not, nothing has
-    /// happened.
+    /// An access, if it goes straight to the model. If not, nothing has happened.
     #[inline(always)]
     #[allow(clippy::inline_always)] // of most accesses it is all
     fn goes_straight(&mut self, address: u64, kind: Kind, bit: usize) -> bool {
-        self.straight >> bit & 1 == 1
-            && self.listeners.mmu.as_mut().is_some_and(|mmu| mmu.access_again(Virtual::new(address), kind).is_some())
+        if self.straight >> bit & 1 == 0 {
+            return false;
+        }
+        let (Some(mmu), Some(vcpu)) = (&mut self.listeners.mmu, &mut self.vcpu) else { return false };
+        // What it finds is only compared, and a fault is counted.
+        _ = mmu.access(&mut Physical(vcpu), Virtual::new(address), kind);
+        true
     }
 
     /// Whether listeners know whose access it is: from here on, until something happens, without being asked again.
