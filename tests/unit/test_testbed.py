@@ -124,7 +124,8 @@ def command(*words):
 def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
     assert command("fuzz", "--ops", "7", "--seed", "3", "--set", "threshold_kib=4") == 0
     *knobs, last = machine["job"]
-    assert knobs == [f"set {kernel_test.KNOBS}/threshold_kib 4", f"set {kernel_test.KNOBS}/enabled always"]
+    unbounded = f"unused_kib {kernel_test.NO_BOUND}"
+    assert knobs == [f"set {kernel_test.KNOBS}/{each}" for each in (unbounded, "threshold_kib 4", "enabled always")]
     assert last == "run /fuzz --seed 3 --ops 7 --episode 0 --surplus --slack"
     assert machine["linux"].name == "linux"
 
