@@ -5,8 +5,9 @@
 //! one exception, named at its arm.
 
 use crate::address::Virtual;
-use crate::mmu::{Last, Mmu};
+use crate::mmu::Mmu;
 use crate::numbered::numbered;
+use crate::shortcut::Last;
 use crate::tlb::tag;
 
 /// An event that invalidates. Those of one address space mean the current one, as [`Mmu::set_context`] has set it;

@@ -16,6 +16,7 @@ pub mod memory;
 pub mod mmu;
 mod numbered;
 pub mod perf;
+mod shortcut;
 pub mod synthetic;
 pub mod tlb;
 mod unit;

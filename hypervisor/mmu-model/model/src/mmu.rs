@@ -4,79 +4,19 @@
 use std::collections::HashMap;
 
 use crate::address::{Machine, PageSize, Virtual};
-use crate::cache::{LINE, Served};
+use crate::cache::LINE;
 use crate::context::{Context, Control, Kind, Layer, Tables};
 use crate::counters::{Bank, Counters};
 use crate::cpu::{Cpu, Side};
 use crate::invalidate::Cause;
 use crate::memory::Memory;
+use crate::shortcut::{Again, Last, Recent, Recents};
 use crate::tlb::{Tlb, Translation, tag};
 use crate::unit::{Parts, Unit};
 use crate::walk::{Access, Fault, Leaf, Rights, Stop, Walker};
 
-/// Pages remembered in each table of recent ones.
-const RECENT: usize = 1024;
-
 /// The bank for what lies outside the region.
 const OUTSIDE: usize = Layer::COUNT;
-
-/// A page as an entry of a first-level TLB translates it, and which entry that is.
-#[derive(Clone, Copy, Debug)]
-struct Recent {
-    /// 4 KiB page number, or 2 MiB page number: of a 1 GiB entry, the part.
-    page: u64,
-    tag: u64,
-    /// Machine address less virtual address, modulo 2^64.
-    less: Machine,
-    birth: u64,
-    place: u32,
-    array: u8,
-    rights: u8,
-    size: PageSize,
-}
-
-impl Default for Recent {
-    fn default() -> Self {
-        // No address has this page.
-        let page = u64::MAX;
-        Self { page, tag: 0, less: Machine::new(0), birth: 0, place: 0, array: 0, rights: 0, size: PageSize::K4 }
-    }
-}
-
-/// The line of data used last. Until another is, or something is walked for or invalidated, it is the last used of its
-/// TLB entry's set and of its cache set: to use it again changes nothing but counts.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Last {
-    line: u64,
-    less: Machine,
-    size: PageSize,
-    /// One bit for each kind of access that needs no walk.
-    allowed: u8,
-}
-
-impl Default for Last {
-    fn default() -> Self {
-        // No address has this line.
-        Self { line: u64::MAX, less: Machine::new(0), size: PageSize::K4, allowed: 0 }
-    }
-}
-
-/// Accesses, by kind and size, that found everything in the first level: data its line, too. They are most, so they are
-/// counted once, where no bank need be looked for, and the bank is told when another one's turn comes.
-#[derive(Clone, Default, Debug)]
-struct Again([[u64; PageSize::COUNT]; Kind::COUNT]);
-
-impl Again {
-    fn tell(&self, bank: &mut Bank) {
-        for kind in Kind::ALL {
-            for size in PageSize::ALL {
-                let count = self.0[kind as usize][size as usize];
-                bank.hits[0][kind as usize][size as usize] += count;
-                bank.data_served[Served::L1 as usize] += if kind == Kind::Fetch { 0 } else { count };
-            }
-        }
-    }
-}
 
 /// TLBs, caches and counters of one processor.
 ///
@@ -89,9 +29,7 @@ pub struct Mmu {
     pub(crate) parts: Parts,
     /// Per side (data, instruction): indices of the arrays of each level.
     lookup: [[Vec<usize>; 2]; 2],
-    /// Pages found in the first level, by small and by large page, since one table would not reach far. What is
-    /// remembered holds as long as the entry it was found in, so it changes no result.
-    recent: [[Box<[Recent; RECENT]>; 2]; 2],
+    recents: [Recents; 2],
     pub(crate) last: Last,
     pub(crate) tag: u64,
     /// For each kind, one bit for each combination of rights that needs no walk.
@@ -124,8 +62,6 @@ impl Mmu {
                 .collect()
         };
         let lookup = [Side::Data, Side::Instruction].map(|side| [1, 2].map(|level| serving(level, side)));
-        let table = |_| vec![Recent::default(); RECENT].into_boxed_slice().try_into().expect("so many");
-        let recent = || [false, true].map(table);
         let context = Context {
             layer: Layer::GuestKernel,
             space: 0,
@@ -143,7 +79,7 @@ impl Mmu {
                 .collect(),
             lookup,
             parts: Parts::new(cpu),
-            recent: [recent(), recent()],
+            recents: Default::default(),
             last: Last::default(),
             tag: 0,
             allowed: [0; Kind::COUNT],
@@ -299,15 +235,13 @@ impl Mmu {
     fn access_again(&mut self, address: Virtual, kind: Kind) -> Option<Machine> {
         let line = address.raw() / LINE;
         if kind != Kind::Fetch && self.last.line == line && self.last.allowed >> kind as usize & 1 == 1 {
-            self.again.0[kind as usize][self.last.size as usize] += 1;
+            self.again.count(kind, self.last.size);
             return Some(self.last.less.plus(address.raw()));
         }
         let side = usize::from(kind == Kind::Fetch);
         for large in [false, true] {
-            let page = recent_page(address, large);
-            let recent = &self.recent[side][usize::from(large)][recent_slot(page)];
-            if recent.page != page || recent.tag != self.tag || self.allowed[kind as usize] >> recent.rights & 1 == 0
-            {
+            let Some(recent) = self.recents[side].find(address, large, self.tag) else { continue };
+            if self.allowed[kind as usize] >> recent.rights & 1 == 0 {
                 continue;
             }
             if !self.tlbs[usize::from(recent.array)].touch_if(recent.place as usize, recent.birth) {
@@ -316,7 +250,7 @@ impl Mmu {
             let (size, less) = (recent.size, recent.less);
             let machine = less.plus(address.raw());
             if kind == Kind::Fetch {
-                self.again.0[kind as usize][size as usize] += 1;
+                self.again.count(kind, size);
                 if self.shared {
                     self.last = Last::default();
                 }
@@ -329,7 +263,7 @@ impl Mmu {
             let allowed = (may(Kind::Load) | may(Kind::Store)) as u8;
             self.last = Last { line, less, size, allowed };
             if self.parts.caches.is_last_used(machine) {
-                self.again.0[kind as usize][size as usize] += 1;
+                self.again.count(kind, size);
                 return Some(machine);
             }
             return Some(self.hit(0, kind, size, machine));
@@ -480,7 +414,7 @@ impl Mmu {
     /// Forget what spares looking things up. It changes no result, which is what a test needs it for.
     pub fn forget_shortcuts(&mut self) {
         self.last = Last::default();
-        self.recent.iter_mut().flatten().for_each(|recent| recent.fill(Recent::default()));
+        self.recents = Default::default();
     }
 
     /// Note where the page of this address is, in a first-level array.
@@ -488,10 +422,7 @@ impl Mmu {
     fn remember(&mut self, side: usize, address: Virtual, array: usize, place: usize) {
         let tlb = &self.tlbs[array];
         let (Translation { machine, rights, size, .. }, _) = tlb.get(place);
-        let large = size != PageSize::K4;
-        let page = recent_page(address, large);
-        self.recent[side][usize::from(large)][recent_slot(page)] = Recent {
-            page,
+        let recent = Recent {
             tag: self.tag,
             less: Machine::new(machine.raw().wrapping_sub(address.raw() & !size.offset_mask())),
             birth: tlb.birth(place),
@@ -500,21 +431,11 @@ impl Mmu {
             rights: rights.index(),
             size,
         };
+        self.recents[side].note(address, recent);
     }
 
     /// How many entries each TLB holds, by name; for tests and curiosity.
     pub fn occupancy(&self) -> Vec<(&str, usize)> {
         self.tlbs.iter().map(|t| (t.name.as_str(), t.len())).collect()
     }
-}
-
-#[inline]
-const fn recent_page(address: Virtual, large: bool) -> u64 {
-    address.raw() >> if large { 21 } else { 12 }
-}
-
-#[inline]
-const fn recent_slot(page: u64) -> usize {
-    // Addresses far apart share low bits more often than not.
-    (page ^ page >> 10) as usize % RECENT
 }

@@ -18,6 +18,7 @@
 //! its last bytes, and what a processor does by itself, such as pushing an interrupt's frame or saving a guest's state.
 
 mod arguments;
+mod callbacks;
 mod check;
 mod follow;
 mod listeners;
@@ -26,7 +27,7 @@ mod site;
 mod watch;
 
 use std::cell::UnsafeCell;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int};
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
@@ -40,9 +41,9 @@ use serde_json::{Value, json};
 
 use crate::arguments::{Wanted, arguments};
 use crate::check::{Check, Code};
-use crate::follow::{Follower, Physical, Wrote};
+use crate::follow::{Follower, Physical};
 use crate::listeners::Listeners;
-use crate::qemu::{Id, Info, MemInfo, Number, Vcpu};
+use crate::qemu::{Id, Info, Number, Vcpu};
 use crate::site::{Site, Sites};
 
 /// The interface's version, as QEMU looks it up.
@@ -112,6 +113,35 @@ unsafe fn unchanged_plugin() -> &'static mut Plugin {
 }
 
 impl Plugin {
+    /// # Safety
+    /// While the plugin is being installed.
+    unsafe fn new(wanted: Wanted) -> Self {
+        let Wanted { out, cpu, stack, data, check, traces } = wanted;
+        let mut new = Self {
+            straight: 0,
+            listeners: Listeners { mmu: None, traces },
+            cpu,
+            data,
+            out,
+            follower: Follower::new(stack),
+            vcpu: None,
+            open: false,
+            regions: 0,
+            entries_before: 0,
+            not_followed: 0,
+            check: Check::new(check),
+            code_page: NO_PAGE,
+            flushes: 0,
+            // SAFETY: the caller's.
+            translated_page: unsafe { Number::new() },
+            translated_page_there: std::ptr::null_mut(), // known when there is a vCPU, before any of its callbacks
+            sites: Sites::default(),
+            // SAFETY: the caller's.
+            instructions: unsafe { Number::new() },
+        };
+        new.listeners.mmu = new.fresh();
+        new
+    }
     /// The model with nothing in it.
     fn fresh(&self) -> Option<Mmu> {
         self.cpu.as_ref().map(|cpu| {
@@ -294,182 +324,6 @@ impl Plugin {
     }
 }
 
-unsafe extern "C" fn on_vcpu(_: Id, index: c_uint) {
-    // SAFETY: QEMU's callback for this vCPU.
-    unsafe {
-        if index > 0 {
-            eprintln!("mmu plugin: it models one processor, and this machine has another; add -smp 1");
-            std::process::exit(1);
-        }
-        match Vcpu::current(&follow::NAMES) {
-            Ok(vcpu) => {
-                plugin().vcpu = Some(vcpu);
-                plugin().translated_page_there = plugin().translated_page.place(index);
-                plugin().forget_code_page();
-            }
-            Err(name) => {
-                eprintln!(
-                    "mmu plugin: this processor shows no register {name}; use one with SVM, and a patched QEMU"
-                );
-                std::process::exit(1);
-            }
-        }
-    }
-}
-
-unsafe extern "C" fn on_flush(_: Id, _: c_uint, _: u32, address: u64, len: u64) {
-    // SAFETY: QEMU's callback.
-    let plugin = unsafe { plugin() };
-    let awake = plugin.awake();
-    plugin.forget_code_page();
-    match &mut plugin.vcpu {
-        Some(vcpu) if len != qemu::ALL_ADDRESSES && awake => {
-            plugin.follower.flushed_page(vcpu, &mut plugin.listeners, address);
-        }
-        _ => plugin.follower.flushed(),
-    }
-}
-
-unsafe extern "C" fn on_load(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
-    // SAFETY: QEMU's callback, for this access.
-    unsafe {
-        if !unchanged_plugin().goes_straight(address, Kind::Load, data.addr() + qemu::mmu_index(info)) {
-            on_memory(Kind::Load, info, address, data);
-        }
-    }
-}
-
-unsafe extern "C" fn on_store(_: c_uint, info: MemInfo, address: u64, data: *mut c_void) {
-    // SAFETY: QEMU's callback, for this access.
-    unsafe {
-        if !unchanged_plugin().goes_straight(address, Kind::Store, data.addr() + qemu::mmu_index(info)) {
-            on_memory(Kind::Store, info, address, data);
-        }
-    }
-}
-
-#[inline(never)]
-unsafe fn on_memory(kind: Kind, info: MemInfo, address: u64, data: *mut c_void) {
-    // SAFETY: the caller is QEMU's callback.
-    unsafe {
-        let plugin = unchanged_plugin();
-        if !plugin.awake() {
-            return;
-        }
-        let index = qemu::qemu_plugin_mem_mmu_index(info);
-        plugin.check.compare_index(info, index as usize);
-        plugin.access(address, kind, index, data.addr() == UPPER_HALF, || {
-            let hwaddr = qemu::qemu_plugin_get_hwaddr(info, address);
-            (!hwaddr.is_null()).then(|| Machine::new(qemu::qemu_plugin_hwaddr_phys_addr(hwaddr)))
-        });
-    }
-}
-
-/// Registered at a block's begin, for blocks of another page than the last one's.
-unsafe extern "C" fn on_fetch(_: c_uint, data: *mut c_void) {
-    // SAFETY: QEMU's callback, registered as one that reads registers, with the user data of this block.
-    let (plugin, site) = unsafe { (unchanged_plugin(), Site::of_data(data)) };
-    plugin.set_translated_page(site.translated_page());
-    if plugin.awake() {
-        let address = plugin.address_of(site);
-        if address >> PAGE_SHIFT != plugin.code_page {
-            plugin.fetch(address, site.code);
-        }
-    }
-}
-
-/// Registered where a block goes on into the next page. RIP may lag behind, somewhere in the block's first page.
-unsafe extern "C" fn on_next_page(_: c_uint, data: *mut c_void) {
-    // SAFETY: QEMU's callback, registered as one that reads registers, with the user data of this place.
-    let (plugin, site) = unsafe { (unchanged_plugin(), Site::of_data(data)) };
-    plugin.set_translated_page(site.translated_page());
-    if let (true, Some(vcpu)) = (plugin.awake(), &mut plugin.vcpu) {
-        let page = plugin.code_page;
-        let page = if page == NO_PAGE { follow::next_instruction(vcpu) >> PAGE_SHIFT } else { page };
-        plugin.fetch((page + 1) << PAGE_SHIFT, site.code);
-    }
-}
-
-unsafe extern "C" fn on_cr3(_: c_uint, _: *mut c_void) {
-    // SAFETY: QEMU's callback.
-    unsafe { plugin() }.follower.writes(Wrote::Cr3);
-}
-
-unsafe extern "C" fn on_control(_: c_uint, _: *mut c_void) {
-    // SAFETY: QEMU's callback.
-    unsafe { plugin() }.follower.writes(Wrote::Control);
-}
-
-unsafe extern "C" fn on_invlpga(_: c_uint, _: *mut c_void) {
-    // SAFETY: QEMU's callback, registered as one that reads registers.
-    let plugin = unsafe { plugin() };
-    if let Some(vcpu) = &mut plugin.vcpu {
-        plugin.follower.begins_invlpga(vcpu);
-    }
-}
-
-unsafe extern "C" fn on_vmrun(_: c_uint, _: *mut c_void) {
-    // SAFETY: QEMU's callback, registered as one that reads registers.
-    let plugin = unsafe { plugin() };
-    let awake = plugin.awake();
-    if let (true, Some(vcpu)) = (awake, &mut plugin.vcpu) {
-        plugin.follower.begins_vmrun(vcpu, &mut plugin.listeners);
-    }
-}
-
-unsafe extern "C" fn on_begin(_: c_uint, _: *mut c_void) {
-    // SAFETY: QEMU's callback.
-    unsafe { plugin() }.begin();
-}
-
-unsafe extern "C" fn on_end(_: c_uint, _: *mut c_void) {
-    // SAFETY: QEMU's callback.
-    unsafe { plugin() }.end();
-}
-
-/// QEMU has thrown away all translated code.
-unsafe extern "C" fn on_code_flush(_: Id) {
-    // SAFETY: QEMU's callback.
-    unsafe { plugin() }.sites.clear();
-}
-
-unsafe extern "C" fn on_exit(_: Id, _: *mut c_void) {
-    // SAFETY: QEMU's callback.
-    unsafe { plugin() }.close();
-}
-
-impl Plugin {
-    /// # Safety
-    /// While the plugin is being installed.
-    unsafe fn new(wanted: Wanted) -> Self {
-        let Wanted { out, cpu, stack, data, check, traces } = wanted;
-        let mut new = Self {
-            straight: 0,
-            listeners: Listeners { mmu: None, traces },
-            cpu,
-            data,
-            out,
-            follower: Follower::new(stack),
-            vcpu: None,
-            open: false,
-            regions: 0,
-            entries_before: 0,
-            not_followed: 0,
-            check: Check::new(check),
-            code_page: NO_PAGE,
-            flushes: 0,
-            // SAFETY: the caller's.
-            translated_page: unsafe { Number::new() },
-            translated_page_there: std::ptr::null_mut(), // known when there is a vCPU, before any of its callbacks
-            sites: Sites::default(),
-            // SAFETY: the caller's.
-            instructions: unsafe { Number::new() },
-        };
-        new.listeners.mmu = new.fresh();
-        new
-    }
-}
-
 /// QEMU calls it once, when it has loaded the plugin.
 ///
 /// # Safety
@@ -497,11 +351,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
                 return 1;
             }
         }
-        qemu::qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
+        qemu::qemu_plugin_register_vcpu_init_cb(id, callbacks::on_vcpu);
         qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, watch::on_translation);
-        qemu::qemu_plugin_register_vcpu_tlb_flush_cb(id, on_flush);
-        qemu::qemu_plugin_register_flush_cb(id, on_code_flush);
-        qemu::qemu_plugin_register_atexit_cb(id, on_exit, std::ptr::null_mut());
+        qemu::qemu_plugin_register_vcpu_tlb_flush_cb(id, callbacks::on_flush);
+        qemu::qemu_plugin_register_flush_cb(id, callbacks::on_code_flush);
+        qemu::qemu_plugin_register_atexit_cb(id, callbacks::on_exit, std::ptr::null_mut());
     }
     0
 }

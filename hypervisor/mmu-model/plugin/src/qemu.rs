@@ -53,9 +53,7 @@ impl Number {
         // SAFETY: QEMU's allocation; it lasts as long as the plugin.
         Self { board: unsafe { qemu_plugin_scoreboard_new(size_of::<u64>()) }, offset: 0 }
     }
-}
 
-impl Number {
     /// Where a vCPU's is. It moves when there are more vCPUs than there was room for.
     ///
     /// # Safety

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is watched in translated code: accesses, changes of page, and the instructions that invalidate.
 
+use crate::callbacks::{on_begin, on_control, on_cr3, on_end, on_invlpga, on_vmrun};
+use crate::callbacks::{on_fetch, on_load, on_next_page, on_store};
 use crate::check::Code;
 use crate::qemu::{self, Id, Insn, Tb};
 use crate::{PAGE_SHIFT, UPPER_HALF, follow, plugin};
-use crate::{on_begin, on_control, on_cr3, on_end, on_fetch, on_invlpga, on_load, on_next_page, on_store, on_vmrun};
 
 const REGION_BEGIN: u32 = 0x6162_6801; // agent/region.h
 const REGION_END: u32 = 0x6162_6802;
