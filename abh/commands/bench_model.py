@@ -25,7 +25,7 @@ HELP = "measure the MMU model's speed, live and in replay; the last line is one 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument("--cell", default="set-conflict@kvm-hap~thp", help="default: %(default)s")
+    parser.add_argument("--cell", default="sqlite@kvm-hap~thp", help="default: %(default)s")
     parser.add_argument("--mmu", default="i7-3770", metavar="CPU", help="default: %(default)s")
     parser.add_argument("--runs", type=int, default=3, help="of each, in turn (default: %(default)s)")
 
