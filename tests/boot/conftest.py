@@ -39,9 +39,11 @@ def fixed_addresses():
 
 
 def processes_with(text: str) -> list[str]:
-    """Command lines of running processes that hold `text`; psutil, as not every machine has pgrep."""
-    lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
-    return [line for line in lines if text in line]
+    """Command lines that hold `text`, of running processes that a test has started: those of others, as of a study that
+    runs beside the tests, have no mark of pytest. (psutil, as not every machine has pgrep.)"""
+    fields = [process.info for process in psutil.process_iter(["cmdline", "environ"])]
+    started = [each for each in fields if "PYTEST_CURRENT_TEST" in (each["environ"] or {})]
+    return [line for each in started if text in (line := " ".join(each["cmdline"] or []))]
 
 
 @pytest.fixture
