@@ -81,6 +81,13 @@ def selftest_lines(policy, *lines):
     return [f"TEST set {testbed.KNOB} {policy}", *lines]
 
 
+def test_the_series_own_selftests_must_pass_even_if_they_fail_alike():
+    failed = ("status 1", "ok arena", "not ok three arenas")
+    said = {"/abh": failed, "/cow": failed, "/skip_anon_align": ("status 0", "ok placed")}
+    assert selftests.ours_failed(said) == ["/abh: status 1", "  not ok three arenas"]
+    assert set(selftests.OURS) <= set(selftests.COMMANDS)
+
+
 def test_selftests_are_compared_without_what_differs_each_time():
     parts = selftests.split_by_policy(
         [*selftest_lines("never", *TEST), *selftest_lines("always", *(x.replace("7f00", "8f11") for x in TEST))]
