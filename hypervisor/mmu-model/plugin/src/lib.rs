@@ -142,6 +142,7 @@ impl Plugin {
         new.listeners.mmu = new.fresh();
         new
     }
+
     /// The model with nothing in it.
     fn fresh(&self) -> Option<Mmu> {
         self.cpu.as_ref().map(|cpu| {
