@@ -18,13 +18,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from abh import paths
-from abh.bench import packages
+from abh.bench import packages, root
 
 GIB = 1 << 30
 DISK_NEEDED_GIB = 8
 # QEMU with a host, a guest in it, and a build beside them: seen to fit; arbitrary beyond that.
 MEMORY_WANTED_GIB = 4
 PROBE_TIMEOUT_S = 20
+KVM = Path("/dev/kvm")
 KVM_PROBE_S = 20
 THP = Path("/sys/kernel/mm/transparent_hugepage")
 
@@ -153,21 +154,20 @@ def sandbox() -> Finding:
     return Finding("sandbox", "problem", f"bubblewrap does not work: {why}", "allow namespaces, in the container too")
 
 
-def built(name: str, file: str) -> Path | None:
-    """A file of the newest build of a component in the cache; None when there is none. Nothing is built."""
-    found = (paths.cache() / "built").glob(f"{name}-*/{file}")
-    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+def _newest(pattern: str) -> Path | None:
+    """The newest file of the cache that a pattern fits; None when there is none. Nothing is built."""
+    return max(paths.cache().glob(pattern), key=lambda path: path.stat().st_mtime, default=None)
 
 
-def kvm_boots(qemu: Path, kernel: Path, *, timeout_s: float = KVM_PROBE_S) -> str | None:
+def kvm_boots(qemu: Path, kernel: Path, *, enter: Sequence[str] = (), timeout_s: float = KVM_PROBE_S) -> str | None:
     """Boot a kernel on /dev/kvm; None when it spoke within the time, else why this KVM is not to be used.
 
     The kernel has no root to mount: its first line on the console is the proof, its panic ends the machine.
+    `enter` goes before the command, whose paths are then those inside.
     """
-    argv = [str(qemu), "-accel", "kvm", "-cpu", "host", "-m", "512", "-nodefaults", "-display", "none", "-no-reboot"]
+    argv = [*enter, str(qemu), "-L", "/usr/share/seabios", "-L", "/usr/share/qemu"]
+    argv += ["-accel", "kvm", "-cpu", "host", "-m", "512", "-nodefaults", "-display", "none", "-no-reboot"]
     argv += ["-serial", "stdio", "-kernel", str(kernel), "-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1"]
-    for folder in (qemu.parent / "share", Path("/usr/share/seabios"), Path("/usr/share/qemu")):
-        argv += ["-L", str(folder)] if folder.is_dir() else []
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False)
         console, errors = done.stdout, done.stderr.decode(errors="replace").strip()
@@ -180,7 +180,13 @@ def kvm_boots(qemu: Path, kernel: Path, *, timeout_s: float = KVM_PROBE_S) -> st
     return (errors or f"QEMU ended with status {done.returncode} before the guest spoke").splitlines()[-1]
 
 
-def accelerator(device: Path = Path("/dev/kvm"), probe: Callable[[Path, Path], str | None] = kvm_boots) -> Finding:
+def kvm_boots_inside(host: Path, kernel: Path) -> str | None:
+    """The same with the host root's QEMU, Debian's, which `--machine local` runs: the one we build is without KVM."""
+    enter = [*root.enter(host, read_only={"/in/linux": kernel.parent}, scratch="/in"), "--dev-bind", str(KVM), str(KVM)]
+    return kvm_boots(Path("/usr/bin/qemu-system-x86_64"), Path("/in/linux", kernel.name), enter=enter)
+
+
+def accelerator(device: Path = KVM, probe: Callable[[Path, Path], str | None] = kvm_boots_inside) -> Finding:
     """Which accelerator will be used, and what /dev/kvm is worth."""
     # Counts come from a TCG plugin and time from -icount: TCG is the bench's choice, not its fallback.
     always = "TCG will be used: counts and virtual time need it"
@@ -188,12 +194,12 @@ def accelerator(device: Path = Path("/dev/kvm"), probe: Callable[[Path, Path], s
         return Finding("accelerator", "ok", f"{always}; there is no {device}")
     if not os.access(device, os.R_OK | os.W_OK):
         return Finding("accelerator", "ok", f"{always}; {device} may not be opened by this user")
-    qemu, kernel = built("qemu", "qemu-system-x86_64"), built("linux", "vmlinuz")
-    if qemu is None or kernel is None:
+    host, kernel = _newest("roots/host-*"), _newest("built/linux-*/vmlinuz")
+    if host is None or kernel is None:
         return Finding(
-            "accelerator", "ok", f"{always}; {device} is there, not probed yet (no QEMU and kernel in the cache)"
+            "accelerator", "ok", f"{always}; {device} is there, not probed yet (no host root and kernel in the cache)"
         )
-    why = probe(qemu, kernel)
+    why = probe(host, kernel)
     worth = "boots a probe guest" if why is None else f"is no proof of KVM: {why}"
     return Finding("accelerator", "ok", f"{always}; {device} {worth}")
 

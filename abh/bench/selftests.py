@@ -91,8 +91,9 @@ def differences(off: dict[str, Outcome], on: dict[str, Outcome]) -> list[str]:
 
 
 def ours_failed(outcomes: dict[str, Outcome]) -> list[str]:
-    """The series' own tests that do not pass, with what they say."""
-    found = []
+    """The series' own tests that do not pass, with what they say, or that were not built."""
+    run = {command.split()[0].removeprefix("/") for command in outcomes}
+    found = [f"{name}: was not built" for name in OURS if name not in run]
     for name, (status, *results) in sorted(outcomes.items()):
         if name.removeprefix("/") in OURS and status != PASSED:
             found += [f"{name}: {status}", *(f"  {each}" for each in results if not each.startswith("ok"))]

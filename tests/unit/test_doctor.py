@@ -138,20 +138,30 @@ def test_a_kvm_whose_guest_is_silent_or_whose_qemu_refuses_is_none(tmp_path):
     assert doctor.kvm_boots(tmp_path / "none", kernel)
 
 
+def test_the_probe_is_made_with_a_qemu_that_has_kvm(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(doctor, "kvm_boots", lambda *paths, enter: seen.append((paths, enter)))
+    doctor.kvm_boots_inside(tmp_path / "root", tmp_path / "linux/vmlinuz")
+    [(inside, enter)] = seen
+    assert [str(path) for path in inside] == ["/usr/bin/qemu-system-x86_64", "/in/linux/vmlinuz"]
+    for words in (f"--ro-bind {tmp_path}/root /", f"--ro-bind {tmp_path}/linux /in/linux", "--dev-bind /dev/kvm"):
+        assert words in " ".join(enter)
+
+
 def test_the_accelerator_is_tcg_and_kvm_is_not_believed_by_its_node(tmp_path, cache):
-    def never(qemu: Path, kernel: Path) -> str | None:
+    def never(host: Path, kernel: Path) -> str | None:
         raise AssertionError("there is nothing to probe with")
 
     device = tmp_path / "kvm"
     assert "there is no" in doctor.accelerator(device, never).text
     device.touch()
     assert "not probed yet" in doctor.accelerator(device, never).text
-    qemu = script(cache / "built/qemu-0123/qemu-system-x86_64", "exit 0")
-    assert "not probed yet" in doctor.accelerator(device, never).text
     kernel = script(cache / "built/linux-4567/vmlinuz", "")
+    assert "not probed yet" in doctor.accelerator(device, never).text
+    (cache / "roots/host-89ab").mkdir(parents=True)
     seen = []
     found = doctor.accelerator(device, lambda *paths: seen.append(paths) or "it hangs")
-    assert seen == [(qemu, kernel)]
+    assert seen == [(cache / "roots/host-89ab", kernel)]
     assert "is no proof of KVM: it hangs" in found.text
     assert "boots a probe guest" in doctor.accelerator(device, lambda *paths: None).text
     assert "TCG will be used" in found.text
