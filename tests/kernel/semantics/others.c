@@ -107,9 +107,72 @@ static void copy_on_write(void)
 	expect(at, ODD, 2, "parent's mapping");
 }
 
+/* While the heap's surplus comes and goes, calls that name it split no VMA of it: a kernel would complain. */
+static void *advise(void *base)
+{
+	for (int i = 0; i < 4000; i++) {
+		madvise((char *)base + 3 * MIB + 2 * PAGE, PAGE, i % 2 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+		mlock((char *)base + 3 * MIB + 4 * PAGE, PAGE);
+		munlock((char *)base + 3 * MIB + 4 * PAGE, PAGE);
+	}
+	return NULL;
+}
+
+static void races(void)
+{
+	char *base = grow(3 * MIB);
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, advise, base))
+		fails("no thread");
+	for (int i = 0; i < 4000; i++) {
+		if (brk(base + PAGE) || brk(base + 3 * MIB + PAGE))
+			fails("brk(): %s", strerror(errno));
+		*(volatile char *)(base + 3 * MIB) = 1;
+	}
+	pthread_join(thread, NULL);
+	if (brk(base + 5 * MIB))
+		fails("the heap no longer grows: %s", strerror(errno));
+	fill(base, 5 * MIB, 1);
+}
+
+/* A userfaultfd is told of the part of a heap that goes, and not of what it never had. */
+static void told_of_a_shrinking_heap(void)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_EVENT_UNMAP };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int handle = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	char *base = grow(3 * MIB), *top;
+	struct uffd_msg message;
+	pthread_t thread;
+
+	if (handle < 0 || ioctl(handle, UFFDIO_API, &api))
+		skips("no userfaultfd that tells of munmap()");
+	fill(base, 3 * MIB, 1);
+	range.range.start = ((uintptr_t)base + PAGE - 1) & ~(PAGE - 1);
+	range.range.len = 2 * MIB;
+	if (ioctl(handle, UFFDIO_REGISTER, &range))
+		fails("UFFDIO_REGISTER: %s", strerror(errno));
+	top = base + 3 * MIB + ODD;
+	if (brk(top))
+		fails("brk(): %s", strerror(errno));
+	/* brk() returns once the message has been read. */
+	if (pthread_create(&thread, NULL, (void *(*)(void *))(void *)brk, (char *)range.range.start + MIB))
+		fails("no thread");
+	while (read(handle, &message, sizeof(message)) != sizeof(message))
+		usleep(1000);
+	pthread_join(thread, NULL);
+	if (message.event != UFFD_EVENT_UNMAP || message.arg.remove.start != range.range.start + MIB ||
+	    message.arg.remove.end != (((uintptr_t)top + PAGE - 1) & ~(PAGE - 1)))
+		fails("event %d, %#llx to %#llx; expected %#llx to %p", message.event, message.arg.remove.start,
+		      message.arg.remove.end, range.range.start + MIB, (void *)top);
+}
+
 const struct test semantics_others[] = {
 	{ "KSM", merging, false },
 	{ "userfaultfd", user_faults, false },
 	{ "copy on write", copy_on_write, false },
+	{ "brk() and calls that name the surplus, at once", races, false },
+	{ "userfaultfd of a heap that shrinks", told_of_a_shrinking_heap, false },
 	{ NULL, NULL, false },
 };

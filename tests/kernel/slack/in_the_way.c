@@ -230,6 +230,29 @@ static void fork_and_slack(void)
 	left(at, "the parent's munmap()");
 }
 
+/* mremap() rounds a length of hugetlb memory up, and so reaches into what it has not named. */
+static void moved_onto_it(void)
+{
+	char *at = with_slack(HUGE + ODD), *top = (char *)(((uintptr_t)at + HUGE) & ~(HUGE - 1)), *from;
+
+	if (write_file("/proc/sys/vm/nr_hugepages", "2"))
+		skips("no hugetlb pages");
+	from = mmap(NULL, HUGE, RW, PLAIN | MAP_HUGETLB, -1, 0);
+	if (from == MAP_FAILED)
+		skips("no hugetlb page is free");
+	fill(from, HUGE, 2);
+	if (mremap(from, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, top) != top)
+		fails("mremap() onto the last hugepage: %s", strerror(errno));
+	expect(at, (size_t)(top - at), 1, "what is before it");
+	expect(top, HUGE, 2, "what was moved");
+	if (slack_kib())
+		fails("%ld KiB of slack are left below what was moved there", slack_kib());
+	if (munmap(top, HUGE) || munmap(at, (size_t)(top - at)))
+		fails("munmap(): %s", strerror(errno));
+	left(at, "munmap()");
+	write_file("/proc/sys/vm/nr_hugepages", "0");
+}
+
 const struct test slack_in_the_way[] = {
 	{ "munmap leaves nothing", munmap_leaves_nothing, true },
 	{ "munmap splits nothing", munmap_splits_nothing, true },
@@ -241,5 +264,6 @@ const struct test slack_in_the_way[] = {
 	{ "calls on the program's part", owner_changes, true },
 	{ "mlock locks what it names", lock_takes_what_it_names, true },
 	{ "fork", fork_and_slack, true },
+	{ "mremap() of hugetlb memory onto it", moved_onto_it, true },
 	{ NULL, NULL, false },
 };

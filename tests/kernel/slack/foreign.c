@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+/* Slack that one process makes another lose, or sees: what the other has must be counted as the other's. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../cases.h"
+#include "slack.h"
+
+#define BYTES (MIB + PAGE) /* with as much slack as there can be: little less than a stack's guard gap */
+
+struct counts {
+	long size, data;
+};
+
+/* A kernel compares these with the mappings when the process ends, and crashes if they differ. */
+static struct counts counts(void)
+{
+	return (struct counts){ of_process("VmSize"), of_process("VmData") };
+}
+
+static void expect_counts(const char *who, struct counts before, long more_kib, long more_data_kib)
+{
+	struct counts now = counts();
+
+	if (now.size != before.size + more_kib || now.data != before.data + more_data_kib)
+		fails("%s: %ld KiB, %ld KiB of data; expected %ld and %ld", who, now.size, now.data,
+		      before.size + more_kib, before.data + more_data_kib);
+}
+
+static void wait_for(pid_t child)
+{
+	int status;
+
+	if (waitpid(child, &status, 0) != child || status)
+		fails("the child ended with status %#x", (unsigned)status);
+}
+
+/* A child registers memory of its parent, by the parent's handle. */
+static void registered_by_child(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int handle = (int)syscall(SYS_userfaultfd, UFFD_USER_MODE_ONLY);
+	struct counts before;
+	long slack;
+	pid_t child;
+
+	if (handle < 0)
+		skips("no userfaultfd");
+	range.range.start = (uintptr_t)with_slack(ODD);
+	range.range.len = ODD;
+	if (ioctl(handle, UFFDIO_API, &api))
+		fails("UFFDIO_API: %s", strerror(errno));
+	slack = slack_kib();
+	before = counts();
+	child = fork();
+	if (child == 0) {
+		if (ioctl(handle, UFFDIO_REGISTER, &range))
+			fails("UFFDIO_REGISTER: %s", strerror(errno));
+		expect_counts("child", before, 0, 0);
+		_exit(0);
+	}
+	wait_for(child);
+	expect_counts("parent", before, -slack, -slack);
+	if (slack_kib())
+		fails("%ld KiB of slack are behind what was registered", slack_kib());
+}
+
+enum { GROWN, RECLAIMED };
+
+/* Runs a process that has slack, and then says so; what it does afterwards is up to `then`. */
+static pid_t start(void (*then)(char *at), int to_child[2], int from_child[2], char **at)
+{
+	pid_t child;
+
+	if (pipe(to_child) || pipe(from_child))
+		fails("pipe: %s", strerror(errno));
+	child = fork();
+	if (child == 0) {
+		char *mine = with_slack(BYTES), byte;
+		struct counts before;
+		long slack, grown;
+
+		then(mine);
+		before = counts();
+		slack = slack_kib();
+		if (write(from_child[1], &mine, sizeof(mine)) != sizeof(mine) || read(to_child[0], &byte, 1) != 1)
+			fails("no word of the parent");
+		grown = byte == GROWN ? PAGE / KIB : 0;
+		slack -= slack_kib();
+		expect_counts("child", before, grown - slack, -slack);
+		expect(mine, BYTES, 1, "its memory");
+		munmap(mine, BYTES);
+		_exit(0);
+	}
+	if (child < 0 || read(from_child[0], at, sizeof(*at)) != sizeof(*at))
+		fails("no word of the child");
+	return child;
+}
+
+/* Something that grows down, near enough above slack that it must go, once it grows. */
+static void map_above(char *at)
+{
+	char *end = at + HUGE + 16 * PAGE;
+
+	if (mmap(end, 16 * PAGE, RW, PLAIN | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0) != end)
+		fails("MAP_GROWSDOWN: %s", strerror(errno));
+}
+
+static void grown_by_parent(void)
+{
+	int to_child[2], from_child[2], memory;
+	struct counts before = counts();
+	char path[64], *at, byte;
+	uintptr_t below;
+	pid_t child = start(map_above, to_child, from_child, &at);
+
+	below = (uintptr_t)at + HUGE + 15 * PAGE;
+	snprintf(path, sizeof(path), "/proc/%d/mem", child);
+	memory = open(path, O_RDONLY | O_CLOEXEC);
+	if (memory < 0 || pread(memory, &byte, 1, (off_t)below) != 1)
+		fails("reading the child's memory at %#lx: %s", below, strerror(errno));
+	close(memory);
+	if (write(to_child[1], &(char){ GROWN }, 1) != 1)
+		fails("the child is gone");
+	wait_for(child);
+	expect_counts("parent", before, 0, 0);
+}
+
+static void as_it_is(char *at)
+{
+	(void)at;
+}
+
+/* What reclaims another's memory names what it finds in /proc/PID/maps: slack too. */
+static void reclaimed_by_parent(void)
+{
+	int to_child[2], from_child[2], handle;
+	struct counts before = counts();
+	struct iovec range;
+	char *at;
+	pid_t child = start(as_it_is, to_child, from_child, &at);
+
+	range = (struct iovec){ at, on() ? HUGE : BYTES };
+	handle = (int)syscall(SYS_pidfd_open, child, 0);
+	for (int advice = MADV_COLD; advice <= MADV_PAGEOUT; advice++)
+		if (syscall(SYS_process_madvise, handle, &range, 1, advice, 0) != (long)range.iov_len)
+			fails("process_madvise(%d): %s", advice, strerror(errno));
+	close(handle);
+	if (write(to_child[1], &(char){ RECLAIMED }, 1) != 1)
+		fails("the child is gone");
+	wait_for(child);
+	expect_counts("parent", before, 0, 0);
+}
+
+const struct test slack_foreign[] = {
+	{ "a child registers its parent's memory", registered_by_child, true },
+	{ "a parent makes its child's stack grow", grown_by_parent, true },
+	{ "a parent reclaims its child's memory", reclaimed_by_parent, true },
+	{ NULL, NULL, false },
+};
