@@ -23,7 +23,6 @@ from types import FrameType, ModuleType
 from abh.errors import AbhError
 
 FAILED = 1
-USAGE = 2
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 

@@ -96,11 +96,6 @@ class Workload(Spec):
         """The answer the program must print at this size, if the workload has one."""
         return self._size(size).get("answer")
 
-    def input_for(self, size: str) -> Input | None:
-        """The input file of this size, if there is one."""
-        self._size(size)
-        return self.input.get(size)
-
     def answers_in(self, text: str) -> list[str]:
         """What the answer's pattern finds in the output."""
         return re.findall(self.answer, _plain(text), re.MULTILINE) if self.answer is not None else []

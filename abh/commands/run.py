@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""One run: one workload in one environment under one policy, to one result file."""
+"""One run: one workload in one environment under one policy, to one result file.
+
+Exit status: 0 success or skip, 1 a problem before the run, 2 usage, 3 error, 4 failure, 5 crash.
+"""
 
 from __future__ import annotations
 

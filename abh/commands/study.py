@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if args.machine == "local":
         if args.mmu:
             raise AbhError("the MMU model runs in the emulated machine only", next_step="leave --machine local out")
-        return _local(names, args.size)
+        return _local(names, args.size, dry=args.dry_run)
     paths.MEASURED.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(paths.MEASURED / ".study.lock", timeout=0):
@@ -74,12 +74,15 @@ def run(args: argparse.Namespace) -> int:
         ) from None
 
 
-def _local(names: list[str], size: str) -> int:
+def _local(names: list[str], size: str, *, dry: bool) -> int:
     """Every cell on this machine's own KVM: time is measured here, so one at a time. The report leaves them out."""
     from abh import cli
     from abh.bench import local
     from abh.commands import run as one_run
 
+    if dry:
+        print("\n".join(names))
+        return 0
     local.check()
     worst = 0
     for name in names:

@@ -132,8 +132,7 @@ def test_a_workload_gives_its_commands(tree: Path) -> None:
     assert rows.build_for("/abh/workloads/rows")[0] == ["cc", "-o", "/abh/workloads/rows/rows", "rows.c"]
     assert rows.build_for("/x")[1] == ["sh", "-c", "for i in 1; do echo ${i} | awk '{print}'; done"]
     assert (rows.answer_for("smoke"), rows.answer_for("paper")) == ("1f", "2e")
-    assert rows.input_for("smoke") is not None
-    assert rows.input_for("paper") is None
+    assert rows.input.keys() == {"smoke"}
     assert rows.folder == tree / "workloads" / "rows"
     assert "did you mean `smoke`" in str(error_of(lambda: rows.argv_for("smok")))
 

@@ -103,6 +103,13 @@ def test_a_dry_run_boots_nothing_and_reports_nothing(steps, status):
     assert "--dry-run" in steps.words
 
 
+def test_a_dry_run_on_this_machine_names_the_cells_and_runs_none(steps, capsys, monkeypatch):
+    monkeypatch.setattr("abh.bench.local.check", lambda: pytest.fail("a dry run probes nothing"))
+    assert run("--machine", "local", "--dry-run", "--workload", "sqlite", "--environment", "kvm-hap") == 0
+    policies = {file.stem for file in (paths.VM_CONFIGS / "policies").glob("*.toml")}
+    assert set(capsys.readouterr().out.split()) == {f"sqlite@kvm-hap~{name}" for name in policies}
+
+
 def test_a_second_study_is_refused_while_the_first_runs(steps):
     paths.MEASURED.mkdir()
     with FileLock(paths.MEASURED / ".study.lock"):
