@@ -73,6 +73,28 @@ static void heap_with_a_policy(void)
 	expect(top - MIB, MIB, 0, "heap");
 }
 
+/* What was given back lies on some node: a task that says where its memory is to be gets fresh pages. */
+static void heap_of_a_task_with_a_policy(void)
+{
+	unsigned long nodes = 1;
+	char *top = large_heap();
+	long refused, cleared;
+
+	fill(top - MIB, MIB, 1);
+	if (brk(top - MIB))
+		fails("brk: %s", strerror(errno));
+	if (syscall(SYS_set_mempolicy, 2 /* MPOL_BIND */, &nodes, 8 * sizeof(nodes)))
+		skips("no memory policies");
+	refused = read_number("/proc/vmstat", "abh_heap_not_plain");
+	cleared = read_number("/proc/vmstat", "abh_heap_cleared_pages");
+	if (brk(top))
+		fails("brk: %s", strerror(errno));
+	expect(top - MIB, MIB, 0, "heap taken again");
+	if (on() && (read_number("/proc/vmstat", "abh_heap_not_plain") != refused + 1 ||
+		     read_number("/proc/vmstat", "abh_heap_cleared_pages") != cleared))
+		fails("the heap was given the pages that it had");
+}
+
 static void heap_with_a_handler(void)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -152,6 +174,7 @@ const struct test semantics_heap_reuse[] = {
 	{ "a file over the heap, and a hole in it", heap_with_a_file, false },
 	{ "heap taken again is as fresh heap", heap_taken_again_is_fresh, false },
 	{ "a NUMA policy of the heap", heap_with_a_policy, false },
+	{ "a NUMA policy of the task", heap_of_a_task_with_a_policy, false },
 	{ "userfaultfd and the heap", heap_with_a_handler, false },
 	{ "System V shared memory over the heap", heap_with_segment, false },
 	{ "PR_SET_MM moves the heap", heap_moves, false },
