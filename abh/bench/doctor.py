@@ -19,6 +19,7 @@ from pathlib import Path
 
 from abh import paths
 from abh.bench import packages, root
+from abh.errors import AbhError
 
 GIB = 1 << 30
 DISK_NEEDED_GIB = 8
@@ -165,9 +166,9 @@ def kvm_boots(qemu: Path, kernel: Path, *, enter: Sequence[str] = (), timeout_s:
     The kernel has no root to mount: its first line on the console is the proof, its panic ends the machine.
     `enter` goes before the command, whose paths are then those inside.
     """
-    argv = [*enter, str(qemu), "-L", "/usr/share/seabios", "-L", "/usr/share/qemu"]
-    argv += ["-accel", "kvm", "-cpu", "host", "-m", "512", "-nodefaults", "-display", "none", "-no-reboot"]
-    argv += ["-serial", "stdio", "-kernel", str(kernel), "-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1"]
+    argv = [*enter, str(qemu), "-accel", "kvm", "-cpu", "host", "-m", "512", "-nodefaults"]
+    argv += ["-display", "none", "-no-reboot", "-serial", "stdio", "-kernel", str(kernel)]
+    argv += ["-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1"]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False)
         console, errors = done.stdout, done.stderr.decode(errors="replace").strip()
@@ -182,7 +183,11 @@ def kvm_boots(qemu: Path, kernel: Path, *, enter: Sequence[str] = (), timeout_s:
 
 def kvm_boots_inside(host: Path, kernel: Path) -> str | None:
     """The same with the host root's QEMU, Debian's, which `--machine local` runs: the one we build is without KVM."""
-    enter = [*root.enter(host, read_only={"/in/linux": kernel.parent}, scratch="/in"), "--dev-bind", str(KVM), str(KVM)]
+    try:
+        enter = root.enter(host, read_only={"/in/linux": kernel.parent}, scratch="/in")
+    except AbhError as error:  # bubblewrap is not installed: a finding of its own
+        return error.what
+    enter += ["--dev-bind", str(KVM), str(KVM)]
     return kvm_boots(Path("/usr/bin/qemu-system-x86_64"), Path("/in/linux", kernel.name), enter=enter)
 
 

@@ -148,6 +148,11 @@ def test_the_probe_is_made_with_a_qemu_that_has_kvm(tmp_path, monkeypatch):
         assert words in " ".join(enter)
 
 
+def test_without_bubblewrap_the_probe_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert doctor.kvm_boots_inside(tmp_path / "root", tmp_path / "vmlinuz") == "bubblewrap is not installed"
+
+
 def test_the_accelerator_is_tcg_and_kvm_is_not_believed_by_its_node(tmp_path, cache):
     def never(host: Path, kernel: Path) -> str | None:
         raise AssertionError("there is nothing to probe with")

@@ -76,39 +76,7 @@ static void registered_by_child(void)
 		fails("%ld KiB of slack are behind what was registered", slack_kib());
 }
 
-enum { GROWN, RECLAIMED };
-
-/* Runs a process that has slack, and then says so; what it does afterwards is up to `then`. */
-static pid_t start(void (*then)(char *at), int to_child[2], int from_child[2], char **at)
-{
-	pid_t child;
-
-	if (pipe(to_child) || pipe(from_child))
-		fails("pipe: %s", strerror(errno));
-	child = fork();
-	if (child == 0) {
-		char *mine = with_slack(BYTES), byte;
-		struct counts before;
-		long slack, grown;
-
-		then(mine);
-		before = counts();
-		slack = slack_kib();
-		if (write(from_child[1], &mine, sizeof(mine)) != sizeof(mine) || read(to_child[0], &byte, 1) != 1)
-			fails("no word of the parent");
-		grown = byte == GROWN ? PAGE / KIB : 0;
-		slack -= slack_kib();
-		expect_counts("child", before, grown - slack, -slack);
-		expect(mine, BYTES, 1, "its memory");
-		munmap(mine, BYTES);
-		_exit(0);
-	}
-	if (child < 0 || read(from_child[0], at, sizeof(*at)) != sizeof(*at))
-		fails("no word of the child");
-	return child;
-}
-
-/* Something that grows down, near enough above slack that it must go, once it grows. */
+/* Something that grows down, near enough above slack that this must go, once it grows. */
 static void map_above(char *at)
 {
 	char *end = at + HUGE + 16 * PAGE;
@@ -117,50 +85,80 @@ static void map_above(char *at)
 		fails("MAP_GROWSDOWN: %s", strerror(errno));
 }
 
+struct other {
+	pid_t child;
+	int ends[2]; /* of what tells it to go on */
+	char *at;    /* its memory, which has slack */
+	struct counts ours;
+};
+
+/* Runs a process that has slack, and, if it is to grow by a page, a stack above. */
+static struct other start(bool grows)
+{
+	struct other other = { .ours = counts() };
+	int said[2];
+
+	if (pipe(other.ends) || pipe(said))
+		fails("pipe: %s", strerror(errno));
+	other.child = fork();
+	if (other.child == 0) {
+		char *mine = with_slack(BYTES), byte;
+		struct counts before;
+		long slack;
+
+		if (grows)
+			map_above(mine);
+		before = counts();
+		slack = slack_kib();
+		if (write(said[1], &mine, sizeof(mine)) != sizeof(mine) || read(other.ends[0], &byte, 1) != 1)
+			fails("no word of the parent");
+		slack -= slack_kib();
+		expect_counts("child", before, (grows ? (long)(PAGE / KIB) : 0) - slack, -slack);
+		expect(mine, BYTES, 1, "its memory");
+		munmap(mine, BYTES);
+		_exit(0);
+	}
+	if (other.child < 0 || read(said[0], &other.at, sizeof(other.at)) != sizeof(other.at))
+		fails("no word of the child");
+	return other;
+}
+
+/* The other judges what was done to it, and ends. */
+static void judge(struct other other)
+{
+	if (write(other.ends[1], "", 1) != 1)
+		fails("the child is gone");
+	wait_for(other.child);
+	expect_counts("parent", other.ours, 0, 0);
+}
+
 static void grown_by_parent(void)
 {
-	int to_child[2], from_child[2], memory;
-	struct counts before = counts();
-	char path[64], *at, byte;
-	uintptr_t below;
-	pid_t child = start(map_above, to_child, from_child, &at);
+	struct other other = start(true);
+	uintptr_t below = (uintptr_t)other.at + HUGE + 15 * PAGE;
+	char path[64], byte;
+	int memory;
 
-	below = (uintptr_t)at + HUGE + 15 * PAGE;
-	snprintf(path, sizeof(path), "/proc/%d/mem", child);
+	snprintf(path, sizeof(path), "/proc/%d/mem", other.child);
 	memory = open(path, O_RDONLY | O_CLOEXEC);
 	if (memory < 0 || pread(memory, &byte, 1, (off_t)below) != 1)
 		fails("reading the child's memory at %#lx: %s", below, strerror(errno));
 	close(memory);
-	if (write(to_child[1], &(char){ GROWN }, 1) != 1)
-		fails("the child is gone");
-	wait_for(child);
-	expect_counts("parent", before, 0, 0);
-}
-
-static void as_it_is(char *at)
-{
-	(void)at;
+	judge(other);
 }
 
 /* What reclaims another's memory names what it finds in /proc/PID/maps: slack too. */
 static void reclaimed_by_parent(void)
 {
-	int to_child[2], from_child[2], handle;
-	struct counts before = counts();
-	struct iovec range;
-	char *at;
-	pid_t child = start(as_it_is, to_child, from_child, &at);
+	struct other other = start(false);
+	struct iovec range = { other.at, on() ? HUGE : BYTES };
+	int handle = (int)syscall(SYS_pidfd_open, other.child, 0);
 
-	range = (struct iovec){ at, on() ? HUGE : BYTES };
-	handle = (int)syscall(SYS_pidfd_open, child, 0);
 	for (int advice = MADV_COLD; advice <= MADV_PAGEOUT; advice++)
 		if (syscall(SYS_process_madvise, handle, &range, 1, advice, 0) != (long)range.iov_len)
 			fails("process_madvise(%d): %s", advice, strerror(errno));
 	close(handle);
-	if (write(to_child[1], &(char){ RECLAIMED }, 1) != 1)
-		fails("the child is gone");
-	wait_for(child);
-	expect_counts("parent", before, 0, 0);
+	judge(other);
 }
 
 const struct test slack_foreign[] = {
