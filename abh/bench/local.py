@@ -20,12 +20,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from abh import paths
-from abh.bench import build, cell, machine, root
+from abh.bench import build, cell, doctor, machine, root
 from abh.bench.result import Result, Value
 from abh.errors import AbhError
 
 MEASURED = paths.LOCAL
-DEVICE = Path("/dev/kvm")
+DEVICE = doctor.KVM
 PROBE_S = 10.0  # a guest that boots says its first words within one
 CELL_BYTES = machine.CELL_BYTES
 POLL_S = 0.05

@@ -81,8 +81,6 @@ class Environment(Spec):
     guest_cmdline: Line
     vcpus: Positive
     memory_mib: PerSize  # of the guest
-    deterministic: bool  # two runs give the same counts
-    deterministic_why: Sentence | None = None  # required if they do not
     host: Host = Host()
     # Folders that guest or host do not have: a policy's settings below them are left out, and the agents check it.
     guest_lacks: tuple[KernelPath, ...] = ()
@@ -127,8 +125,6 @@ class Environment(Spec):
                 got=self.host.modules,
                 next_step="remove them, or name the hypervisor",
             )
-        if not self.deterministic and self.deterministic_why is None:
-            raise bad("not deterministic and no reason", key="deterministic_why", got="", next_step="say why")
         return self
 
 

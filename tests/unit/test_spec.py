@@ -43,8 +43,6 @@ paging     = "hap"
 guest_cmdline = "nokaslr"
 vcpus      = 1
 memory_mib = { smoke = 256, paper = 1024 }
-deterministic = false
-deterministic_why = "the block device answers in real time"
 host.modules = { kvm_amd = { npt = 1 } }
 host_huge  = { source = "kvm-debugfs" }
 """
@@ -266,7 +264,6 @@ BAD = [
     (ENV, ", paper = 1024 }", " }", ["missing size", "key memory_mib.paper"]),
     (ENV, "smoke = 256", "smoke = 0", ["key memory_mib.smoke", "above 0"]),
     (ENV, "smoke = 256", "smoke = 2048", ["key memory_mib.smoke", "more memory than its machine"]),
-    (ENV, 'deterministic_why = "the block device answers in real time"', "", ["key deterministic_why", "no reason"]),
     (ENV, "{ npt = 1 }", "{ npt = true }", ["key host.modules.kvm_amd.npt"]),
     (ENV, "{ npt = 1 }", '{ npt = "1 nested=0" }', ["key host.modules.kvm_amd.npt", "without spaces"]),
     (ENV, "host.modules", "host.module", ["unknown key `host.module`", "did you mean `modules`"]),
