@@ -83,8 +83,17 @@ def _passed(component: str, log: str, *starts: str) -> bool:
 
 def _kernel() -> bool:
     """A bounded part of what `abh kernel-test` can do; `abh kernel-test fuzz --debug-kernel --ops …` does more."""
-    fuzz = ("kernel-test", "fuzz", "--ops", "40000")
-    runs = [("kernel-test", "semantics"), (*fuzz, "--policy", "always"), (*fuzz, "--policy", "never", "--seed", "2")]
+    debug, fuzz = "--debug-kernel", ("kernel-test", "fuzz", "--ops")
+    runs = [
+        ("kernel-test", "semantics"),
+        ("kernel-test", "semantics", debug),
+        ("kernel-test", "selftests", "--ours"),
+        (*fuzz, "40000", "--policy", "always"),
+        (*fuzz, "40000", "--policy", "never", "--seed", "2"),
+        # As shipped, with random addresses, while another thread reads; the slow kernel watches.
+        (*fuzz, "5000", debug, "--aslr", "--noise", "--seed", "3", "--set", "unused_kib=2048"),
+        (*fuzz, "10000", debug, "--policy", "opt-in", "--seed", "4"),
+    ]
     return all([_abh(*words) for words in runs])  # a list: each runs even if one before it failed
 
 

@@ -19,7 +19,7 @@
  * With --extended, what was not asked for may be mapped as well, if it is private, anonymous, within a hugepage of
  * private memory, and holds nothing that is not the program's own. Without it, it must fault: the stock kernel's rule.
  * --surplus is the same, and a run in which the heap never had a surplus fails: it would show nothing. So is --slack,
- * for mappings.
+ * for mappings, and --before, for those that have some before them, as they have only with --aslr.
  *
  * --ask asks for ABH before it begins, as a program has to where the system has it for those that ask.
  *
@@ -219,6 +219,10 @@ static int fuzz(void)
 		printf("FAIL: mappings without slack show nothing of it\n");
 		return 1;
 	}
+	if (options.before && !shared->slack[1]) {
+		printf("FAIL: mappings without slack before them show nothing of it\n");
+		return 1;
+	}
 	if (options.surplus && !(shared->surplus[0] && shared->surplus[1] && shared->surplus[2])) {
 		printf("FAIL: a heap without a surplus shows nothing of one\n");
 		return 1;
@@ -249,7 +253,7 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: fuzz [--seed N] [--ops N] [--seconds N] [--episode N] [--length N] [--extended] [--surplus]\n"
-		"            [--slack] [--noise] [--aslr] [--ask] [--no-shrink] [--break NAME] [--replay FILE]\nNAME "
+		"            [--slack] [--before] [--noise] [--aslr] [--ask] [--no-shrink] [--break NAME] [--replay FILE]\nNAME "
 		"is one "
 		"of:");
 	for (int i = 0; i < BREAKS; i++)
@@ -266,6 +270,8 @@ static bool take_flag(const char *word)
 		return options.extended = options.surplus = true;
 	if (!strcmp(word, "--slack"))
 		return options.extended = options.slack = true;
+	if (!strcmp(word, "--before"))
+		return options.extended = options.before = true;
 	if (!strcmp(word, "--noise"))
 		return options.noise = true;
 	if (!strcmp(word, "--aslr"))

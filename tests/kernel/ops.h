@@ -28,6 +28,7 @@ struct options {
 	bool extended; /* the kernel may extend what it maps */
 	bool surplus;  /* it must have kept some behind the heap, now and then */
 	bool slack;    /* and around mappings */
+	bool before;   /* also before them */
 	bool noise;    /* another thread reads meanwhile */
 	bool verbose;  /* print each operation */
 	bool quiet;    /* print no failure */
