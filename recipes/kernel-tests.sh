@@ -13,7 +13,7 @@ compile() {
 compile init init.c
 compile fuzz fuzz.c model.c draw.c access.c map.c advise.c remap.c ops.c maps.c
 compile semantics -pthread cases.c semantics/*.c -lm
-compile slack cases.c slack/*.c
+compile slack -pthread cases.c slack/*.c
 compile fixed -nostdlib tell.c
 # The last word counts: a loader, and a program that names it.
 compile tell -nostdlib -static-pie tell.c

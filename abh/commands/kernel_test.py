@@ -81,7 +81,8 @@ def _fuzz(args: argparse.Namespace) -> bool:
     words += ["--ask"] if knobs and args.policy == "opt-in" else []
     if knobs and args.policy != "never":
         # A replayed list may be too short for a surplus or slack; a run without one would show nothing of ABH.
-        words += ["--extended" if args.replay or "heap_end=0" in args.set else "--surplus"]
+        bare = args.replay or {"heap_end=0", "heap_keep=0"} & set(args.set)
+        words += ["--extended" if bare else "--surplus"]
         words += [] if args.replay or "mmap_extend=0" in args.set else ["--slack"]
         plain = not any(pair.startswith("mmap_") for pair in args.set)
         words += ["--before"] if args.aslr and plain and not args.replay else []

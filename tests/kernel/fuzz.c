@@ -253,7 +253,8 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: fuzz [--seed N] [--ops N] [--seconds N] [--episode N] [--length N] [--extended] [--surplus]\n"
-		"            [--slack] [--before] [--noise] [--aslr] [--ask] [--no-shrink] [--break NAME] [--replay FILE]\nNAME "
+		"            [--slack] [--before] [--noise] [--aslr] [--ask] [--no-shrink] [--break NAME] [--replay "
+		"FILE]\nNAME "
 		"is one "
 		"of:");
 	for (int i = 0; i < BREAKS; i++)

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+/* Memory that is unmapped by roundabout ways takes the note of its slack with it, and nobody is told of slack. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "../cases.h"
+#include "slack.h"
+
+#define PIECE (512 * KIB)
+#define SOFT_DIRTY (1ull << 55) /* of /proc/PID/pagemap */
+
+/* The third opens a hugepage, the rest of which is slack. */
+static char *open_hugepage(void)
+{
+	map(PIECE);
+	map(PIECE);
+	return map(PIECE);
+}
+
+/* The next piece would be served from slack that has gone. */
+static void next_is_mapped(void)
+{
+	char *at = map(PIECE);
+
+	if (!is_mapped(at) || !is_mapped(at + PIECE - PAGE))
+		fails("mmap() returns %p, where nothing is mapped", (void *)at);
+	fill(at, PIECE, 1);
+	expect(at, PIECE, 1, "a piece");
+}
+
+static void set_heap(char *start, char *brk)
+{
+	if (prctl(PR_SET_MM, PR_SET_MM_BRK, brk, 0, 0) || prctl(PR_SET_MM, PR_SET_MM_START_BRK, start, 0, 0))
+		skips("PR_SET_MM is refused");
+}
+
+/* The program says that its heap is where it then has a mapping. */
+static void heap_over_slack(void)
+{
+	char *at = open_hugepage();
+	int tries = 64;
+
+	munmap(at, PIECE);
+	set_heap(at, at + HUGE);
+	while (map(PIECE) != at && --tries)
+		;
+	if (!tries)
+		fails("no piece is where the first one was");
+	if (syscall(SYS_brk, at + PIECE) != (long)(at + PIECE))
+		fails("brk() to less fails");
+	if (on() && slack_kib())
+		fails("%ld KiB of slack are noted where nothing is mapped", slack_kib());
+	next_is_mapped();
+}
+
+/* What lies around a mapping is not in the way of a heap that grows. */
+static void heap_below_slack(void)
+{
+	char *at = map(ODD);
+	uintptr_t start, end;
+
+	find_vma(at, &start, &end);
+	munmap(at, ODD);
+	set_heap((char *)start - 16 * PAGE, (char *)start - 8 * PAGE);
+	/* It comes to the same place, but not to the same page of it. */
+	for (int tries = 0; tries < 64; tries++) {
+		at = map(ODD);
+		if (!on() || (uintptr_t)at - start >= 2 * PAGE)
+			break;
+		munmap(at, ODD);
+	}
+	/* A page stays free between a heap and what follows. */
+	if (syscall(SYS_brk, at - PAGE) != (long)(at - PAGE))
+		fails("brk() up to the program's part of a mapping fails");
+	*(at - 2 * PAGE) = 1;
+}
+
+/* mremap() rounds both lengths of hugetlb memory up, and so unmaps more than it has named. */
+static void hugetlb_over_slack(void)
+{
+	char *at = open_hugepage(), *from = at - HUGE, *to = at - 16 * HUGE;
+
+	if (!on())
+		return; /* nothing makes room for it */
+	if (mmap(from, HUGE, RW, PLAIN | MAP_FIXED_NOREPLACE | MAP_HUGETLB | MAP_NORESERVE, -1, 0) != from)
+		fails("hugetlb memory below a piece: %s", strerror(errno));
+	if (mremap(from, HUGE + PAGE, HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to)
+		fails("mremap() of hugetlb memory to less: %s", strerror(errno));
+	if (slack_kib())
+		fails("%ld KiB of slack are noted where nothing is mapped", slack_kib());
+	next_is_mapped();
+}
+
+/* A heap that has memory again which it gave up: its content is another, whatever was noted before. */
+static void soft_dirty(void)
+{
+	char *base = (char *)(((uintptr_t)sbrk(0) + HUGE - 1) & ~(HUGE - 1)), *top = base + 2 * HUGE + MIB;
+	unsigned long long entry = 0;
+	int file;
+
+	/* Of a hugepage what is cleared is written; small pages are given back. */
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) || brk(top))
+		fails("no heap: %s", strerror(errno));
+	fill(base, (size_t)(top - base), 1);
+	if (write_file("/proc/self/clear_refs", "4"))
+		skips("nothing tells what is written");
+	if (brk(top - 600 * KIB) || brk(top))
+		fails("brk(): %s", strerror(errno));
+	file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	if (pread(file, &entry, sizeof(entry), (off_t)((uintptr_t)(top - PAGE) / PAGE * sizeof(entry))) !=
+	    sizeof(entry))
+		skips("no /proc/self/pagemap");
+	close(file);
+	if (!(entry & SOFT_DIRTY))
+		fails("memory that was taken again is said to be as it was: %#llx", entry);
+	expect(top - PAGE, PAGE, 0, "it");
+}
+
+static char *unmapped;
+
+static void *unmap(void *unused)
+{
+	return munmap(unmapped, ODD) ? unmapped : unused;
+}
+
+/* A userfaultfd is told of what the program has named, although it watches only a part of that. */
+static void told_of_what_was_named(void)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_EVENT_UNMAP };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int handle = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	char *at = with_slack(ODD);
+	struct uffd_msg message;
+	pthread_t thread;
+
+	if (handle < 0 || ioctl(handle, UFFDIO_API, &api))
+		skips("no userfaultfd that tells of munmap()");
+	range.range.start = (uintptr_t)at;
+	range.range.len = 64 * PAGE;
+	if (ioctl(handle, UFFDIO_REGISTER, &range))
+		fails("UFFDIO_REGISTER: %s", strerror(errno));
+	unmapped = at;
+	/* It returns once the message has been read. */
+	if (pthread_create(&thread, NULL, unmap, NULL))
+		fails("no thread");
+	while (read(handle, &message, sizeof(message)) != sizeof(message))
+		usleep(1000);
+	pthread_join(thread, NULL);
+	if (message.event != UFFD_EVENT_UNMAP || message.arg.remove.start != (uintptr_t)at ||
+	    message.arg.remove.end != (uintptr_t)at + ODD)
+		fails("event %d, %#llx to %#llx; expected %p to %p", message.event, message.arg.remove.start,
+		      message.arg.remove.end, (void *)at, (void *)(at + ODD));
+	left(at, "munmap()");
+}
+
+const struct test slack_stale[] = {
+	{ "a heap over a mapping with slack", heap_over_slack, false },
+	{ "a heap below a mapping with slack", heap_below_slack, false },
+	{ "hugetlb memory below slack", hugetlb_over_slack, true },
+	{ "soft-dirty bits of a heap", soft_dirty, false },
+	{ "userfaultfd of a part", told_of_what_was_named, true },
+	{ NULL, NULL, false },
+};
