@@ -27,7 +27,7 @@
 #define PLAIN (MAP_PRIVATE | MAP_ANONYMOUS)
 #define RW (PROT_READ | PROT_WRITE)
 #define SKIPPED 4
-#define ADDRESSES 4 /* that "tell" writes */
+#define ADDRESSES 6           /* that "tell" writes */
 
 struct test {
 	const char *name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Writes where its heap begins and where three mappings land, and nothing else happens: no library, no loader. Built as
+ * Writes where its heap begins and where five mappings land, and nothing else happens: no library, no loader. Built as
  * "fixed", which is loaded at the address it was linked for; as "tell", a loader; and as "pie", which names "tell" as
  * its loader, and is placed as every program of today is.
  */
@@ -27,11 +27,14 @@ static long map(long bytes, long protection)
 /* Entered by no call: the stack is aligned otherwise than a function expects. */
 __attribute__((noreturn, force_align_arg_pointer)) void _start(void)
 {
-	long found[4] = { call(SYS_brk, 0, 0, 0, 0), map(4096, PROT_READ) };
+	long found[6] = { call(SYS_brk, 0, 0, 0, 0), map(4096, PROT_READ) };
 
 	/* Before the aligned one: what follows that has its low bits from it. */
 	found[2] = map(1280 << 10, PROT_READ | PROT_WRITE);
-	found[3] = map(4 << 20, PROT_READ);
+	found[3] = map((2 << 20) - 4096, PROT_READ | PROT_WRITE); /* the least slack that there can be */
+	for (int i = 0; i < 3; i++)                               /* the last is served as a piece */
+		found[4] = map(1 << 20, PROT_READ | PROT_WRITE);
+	found[5] = map(4 << 20, PROT_READ);
 	call(SYS_exit, call(SYS_write, 1, (long)found, sizeof(found), 0) != sizeof(found), 0, 0, 0);
 	for (;;)
 		;
