@@ -27,6 +27,7 @@
 #define PLAIN (MAP_PRIVATE | MAP_ANONYMOUS)
 #define RW (PROT_READ | PROT_WRITE)
 #define SKIPPED 4
+#define NO_BOUND "1073741824" /* KiB, of unused_kib: most cases are of what one mapping gets */
 #define ADDRESSES 6           /* that "tell" writes */
 
 struct test {

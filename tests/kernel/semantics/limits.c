@@ -2,9 +2,11 @@
 /* Limits: what stock grants is granted. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cases.h"
@@ -111,12 +113,72 @@ static void map_count(void)
 	at_least(n, 200, "max_map_count.mappings");
 }
 
-static void memory_group(void)
+/*
+ * Whether something fits into a group that has no room for the surplus and slack with it: then these were given back.
+ * A child, as it is killed if not.
+ */
+static bool fits(void (*use)(void), const char *room)
 {
-	enter_group("16M", "0");
-	/* 12.5 MiB in a group of 16: more than one extended mapping would still do, all of them would not. */
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		enter_group(room, "0");
+		use();
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	rmdir(GROUP);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
+		skips("no memory control group");
+	if (status && (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL))
+		fails("status %#x", (unsigned)status);
+	return !status;
+}
+
+/* With the switch as it was it fits; where reclaim is as stock's, only what stock has does. */
+static void fits_by_reclaim(void (*use)(void), const char *room)
+{
+	long unused = read_number(KNOBS "unused_kib", ""), most = read_number(KNOBS "reclaim_zero_kib", "");
+	bool with, without;
+
+	write_file(KNOBS "unused_kib", NO_BOUND);
+	with = fits(use, room);
+	write_file(KNOBS "reclaim_zero_kib", "2048");
+	without = fits(use, room);
+	write_file(KNOBS "reclaim_zero_kib", "%ld", most);
+	write_file(KNOBS "unused_kib", "%ld", unused);
+	if (!with || without == on())
+		fails("in %s: %s, and %s with reclaim as stock's", room, with ? "fits" : "killed",
+		      without ? "fits" : "killed");
+}
+
+/* 12.5 MiB; with slack, 20. */
+static void use_mappings(void)
+{
 	for (int i = 0; i < 10; i++)
 		fill(map(ODD), ODD, 1);
+}
+
+static void memory_group(void)
+{
+	fits_by_reclaim(use_mappings, "16M");
+}
+
+/* 4 MiB of a heap with a surplus of nearly 2, and then 3 MiB more. */
+static void use_heap(void)
+{
+	char *top = large_heap(), *more = map(3 * MIB);
+
+	madvise(more, 3 * MIB, MADV_NOHUGEPAGE);
+	fill(more, 3 * MIB, 2);
+	expect(top - 4 * MIB, 4 * MIB, 1, "heap");
+	expect(more, 3 * MIB, 2, "more");
+}
+
+static void memory_group_heap(void)
+{
+	fits_by_reclaim(use_heap, "8M");
 }
 
 /* What is asked for fits, a hugepage with its slack does not: it must not be reclaimed for, and nobody be killed. */
@@ -135,17 +197,6 @@ static void memory_group_is_full(void)
 	value("memory_group.oom", read_number(GROUP "/memory.events", "oom "));
 	if (read_number(GROUP "/memory.events", "oom ") > 0)
 		fails("the group was out of memory");
-}
-
-static void memory_group_heap(void)
-{
-	char *base = grow(0);
-
-	enter_group("16M", "0");
-	for (int i = 0; i < 40; i++)
-		fill(grow(320 * KIB), 320 * KIB, 1);
-	for (int i = 0; i < 40; i++)
-		expect(base + (size_t)i * 320 * KIB, 320 * KIB, 1, "heap");
 }
 
 static void pressure(void)
@@ -169,9 +220,9 @@ const struct test semantics_limits[] = {
 	{ "RLIMIT_AS and the heap", rlimit_as_heap, false },
 	{ "strict overcommit", overcommit, false },
 	{ "vm.max_map_count", map_count, false },
-	{ "memory control group", memory_group, false },
+	{ "memory control group: slack is given back", memory_group, false },
+	{ "memory control group: the surplus is given back", memory_group_heap, false },
 	{ "memory control group that is full", memory_group_is_full, false },
-	{ "memory control group and the heap", memory_group_heap, false },
 	{ "swapping under pressure", pressure, false },
 	{ NULL, NULL, false },
 };

@@ -5,8 +5,6 @@
 #include "../cases.h"
 #include "slack.h"
 
-#define NO_BOUND "1073741824" /* most cases are of what one mapping gets */
-
 extern const struct test slack_extended[], slack_in_the_way[], slack_limits[], slack_pieces[], slack_margins[],
 	slack_release[], slack_told[], slack_foreign[], slack_stale[], slack_unused[];
 
