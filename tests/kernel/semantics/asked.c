@@ -56,36 +56,6 @@ static void lock_later(void)
 		fails("mlockall made %ld KiB resident of %ld KiB asked for", locked, before + (long)(ODD / KIB));
 }
 
-static void excluded(const char *what, size_t bytes, int protection, int flags, int file)
-{
-	uintptr_t start, end;
-	char *got = mmap(NULL, bytes, protection, flags, file, 0);
-
-	if (got == MAP_FAILED)
-		fails("%s: %s", what, strerror(errno));
-	if (!find_vma(got, &start, &end))
-		fails("%s: not found", what);
-	if (start != (uintptr_t)got || end != (uintptr_t)got + bytes)
-		fails("%s of %#zx bytes at %p is %#lx-%#lx", what, bytes, (void *)got, start, end);
-	munmap(got, bytes);
-}
-
-static void exclusions(void)
-{
-	/* A protection that nothing else has: so they merge with nothing. */
-	int file = memfd_create("file", MFD_CLOEXEC), both = RW | PROT_EXEC;
-
-	if (ftruncate(file, ODD))
-		fails("memfd: %s", strerror(errno));
-	excluded("shared anonymous memory", ODD, both, MAP_SHARED | MAP_ANONYMOUS, -1);
-	excluded("a shared file", ODD, both, MAP_SHARED, file);
-	excluded("a private file", ODD, both, MAP_PRIVATE, file);
-	excluded("a stack", ODD, both, PLAIN | MAP_STACK, -1);
-	excluded("MAP_NORESERVE", ODD, both, PLAIN | MAP_NORESERVE, -1);
-	excluded("MAP_GROWSDOWN", 16 * PAGE, both, PLAIN | MAP_GROWSDOWN, -1);
-	excluded("PROT_NONE", ODD, PROT_NONE, PLAIN, -1);
-}
-
 static void nothing_left(void)
 {
 	static const size_t tails[] = { 0, PAGE, MIB - PAGE, MIB, MIB + PAGE, HUGE - PAGE };
@@ -147,7 +117,6 @@ const struct test semantics_asked[] = {
 	{ "mlockall(MCL_FUTURE) locks what was asked for", lock_all, false },
 	{ "mlockall(MCL_CURRENT) takes no extension", lock_later, false },
 	{ "mlockall(MCL_CURRENT) takes nothing behind the heap", lock_heap_later, false },
-	{ "exclusions have the size asked for", exclusions, false },
 	{ "munmap leaves nothing", nothing_left, false },
 	{ "mprotect changes what was named", rights, false },
 	{ NULL, NULL, false },

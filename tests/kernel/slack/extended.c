@@ -38,21 +38,26 @@ static void extends(void)
 }
 
 /* Whatever a request says, the size asked for is what it gets. */
-static void excluded(const char *what, int protection, int flags, int file)
+static void excluded_at(void *at, const char *what, int protection, int flags, int file)
 {
-	char *got = mmap(flags & MAP_FIXED_NOREPLACE ? (void *)(1ul << 41) : NULL, ODD, protection, flags, file, 0);
+	char *got = mmap(at, ODD, protection, flags, file, 0);
 
-	if (got == MAP_FAILED && flags & MAP_HUGETLB)
-		return; /* there are none */
 	if (got == MAP_FAILED)
 		fails("%s: %s", what, strerror(errno));
 	if (slack_kib())
 		fails("%s: %ld KiB of slack", what, slack_kib());
-	munmap(got, ODD);
+	if (munmap(got, flags & MAP_HUGETLB ? HUGE : ODD))
+		fails("%s: %s", what, strerror(errno));
+}
+
+static void excluded(const char *what, int protection, int flags, int file)
+{
+	excluded_at(NULL, what, protection, flags, file);
 }
 
 static void exclusions(void)
 {
+	void *free = (void *)(1ul << 41);
 	int file = memfd_create("file", MFD_CLOEXEC);
 
 	if (ftruncate(file, ODD))
@@ -63,11 +68,15 @@ static void exclusions(void)
 	excluded("MAP_STACK", RW, PLAIN | MAP_STACK, -1);
 	excluded("MAP_GROWSDOWN", RW, PLAIN | MAP_GROWSDOWN, -1);
 	excluded("MAP_NORESERVE", RW, PLAIN | MAP_NORESERVE, -1);
-	excluded("MAP_HUGETLB", RW, PLAIN | MAP_HUGETLB, -1);
+	if (!write_file("/proc/sys/vm/nr_hugepages", "1"))
+		excluded("MAP_HUGETLB", RW, PLAIN | MAP_HUGETLB, -1);
+	write_file("/proc/sys/vm/nr_hugepages", "0");
 	excluded("MAP_LOCKED", RW, PLAIN | MAP_LOCKED, -1);
 	excluded("MAP_POPULATE", RW, PLAIN | MAP_POPULATE, -1);
 	excluded("MAP_32BIT", RW, PLAIN | MAP_32BIT, -1);
-	excluded("MAP_FIXED_NOREPLACE", RW, PLAIN | MAP_FIXED_NOREPLACE, -1);
+	excluded_at(free, "a hint", RW, PLAIN, -1);
+	excluded_at(free, "MAP_FIXED", RW, PLAIN | MAP_FIXED, -1);
+	excluded_at(free, "MAP_FIXED_NOREPLACE", RW, PLAIN | MAP_FIXED_NOREPLACE, -1);
 	excluded("PROT_NONE", PROT_NONE, PLAIN, -1);
 	excluded("PROT_READ", PROT_READ, PLAIN, -1);
 	excluded("PROT_EXEC", RW | PROT_EXEC, PLAIN, -1);
@@ -87,7 +96,7 @@ static void not_with_strict_overcommit(void)
 {
 	char *at;
 
-	if (!on() || write_file("/proc/sys/vm/overcommit_memory", "2"))
+	if (write_file("/proc/sys/vm/overcommit_memory", "2"))
 		skips("overcommit is as it is");
 	at = mmap(NULL, ODD, RW, PLAIN, -1, 0);
 	write_file("/proc/sys/vm/overcommit_memory", "0");
@@ -100,8 +109,6 @@ static void not_with_many_mappings(void)
 {
 	char few[24], before[24];
 
-	if (!on())
-		skips("ABH is off");
 	snprintf(before, sizeof(before), "%ld", read_number("/proc/sys/vm/max_map_count", ""));
 	snprintf(few, sizeof(few), "%ld", 2 * count_vmas() - 4);
 	write_file("/proc/sys/vm/max_map_count", few);
@@ -150,8 +157,6 @@ static void tail_is_huge(void)
 
 static void not_without_hugepages(void)
 {
-	if (!on())
-		skips("ABH is off");
 	if (write_file("/sys/kernel/mm/transparent_hugepage/enabled", "never"))
 		skips("no transparent hugepages");
 	map(ODD);
