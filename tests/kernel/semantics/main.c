@@ -5,18 +5,27 @@
  * "semantics layout" prints what a program sees of its memory, for comparing two kernels, and "semantics booted POLICY"
  * tells whether the switch stands there; they take no part in the cases.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "../cases.h"
 #include "semantics.h"
 
 extern const struct test semantics_limits[], semantics_asked[], semantics_heap[], semantics_heap_reuse[],
-	semantics_told[], semantics_layout[], semantics_others[], semantics_zeros[], semantics_refused[];
+	semantics_told[], semantics_knobs[], semantics_layout[], semantics_others[], semantics_zeros[],
+	semantics_refused[];
 
-const struct test *const themes[] = {
-	semantics_limits, semantics_asked,  semantics_heap,  semantics_heap_reuse, semantics_told,
-	semantics_layout, semantics_others, semantics_zeros, semantics_refused,    NULL
-};
+const struct test *const themes[] = { semantics_limits,
+				      semantics_asked,
+				      semantics_heap,
+				      semantics_heap_reuse,
+				      semantics_told,
+				      semantics_knobs,
+				      semantics_layout,
+				      semantics_others,
+				      semantics_zeros,
+				      semantics_refused,
+				      NULL };
 
 int main(int argc, char **argv)
 {
@@ -26,6 +35,8 @@ int main(int argc, char **argv)
 		return layout();
 	if (!strcmp(what, "member"))
 		return member();
+	if (argc > 2 && !strcmp(what, "effect"))
+		return effect(atoi(argv[2]));
 	if (argc > 2 && !strcmp(what, "booted"))
 		return booted(argv[2]);
 	return run_tests(argc, argv);

@@ -10,6 +10,7 @@ char *large_heap(void);
 size_t behind(const void *top);
 int layout(void);
 int member(void);
+int effect(int number);
 int booted(const char *policy);
 
 #endif
