@@ -195,6 +195,22 @@ def test_semantics_compares_with_the_unpatched_kernel(machine, monkeypatch, off,
     assert command("semantics") == status
 
 
+@pytest.mark.parametrize(
+    ("words", "name", "status"),
+    [
+        ([], "KUnit", 0),
+        (["--debug-kernel"], "KUnit", 1),
+        (["--debug-kernel", "--stock"], "KUnit", 0),
+        ([], "counters of limits and locks", 1),
+        (["--stock"], "counters of limits and locks", 0),
+        (["--stock"], "swapping under pressure", 1),
+    ],
+)
+def test_a_case_that_is_skipped_without_a_reason_fails_the_command(machine, words, name, status):
+    machine["lines"] = ["TEST run /semantics", f"ok 7 - on: {name} # SKIP", "TEST status 0", "TEST end well"]
+    assert command("semantics", *words) == status
+
+
 def test_the_stock_kernel_is_the_series_without_abh(monkeypatch):
     built = {}
     whole = series.load(testbed.paths.CHECKOUT / testbed.KERNEL_SERIES)
