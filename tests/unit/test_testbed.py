@@ -211,6 +211,17 @@ def test_a_case_that_is_skipped_without_a_reason_fails_the_command(machine, word
     assert command("semantics", *words) == status
 
 
+def test_memory_is_in_as_many_nodes_as_asked():
+    words = testbed._words(1024, 2, 2, "")
+    assert [word for word in words if word.startswith(("memory-", "node,"))] == [
+        "memory-backend-ram,id=node0,size=512M",
+        "node,memdev=node0,cpus=0-1",
+        "memory-backend-ram,id=node1,size=512M",
+        "node,memdev=node1",
+    ]
+    assert "-numa" not in testbed._words(1024, 2, 1, "")
+
+
 def test_the_stock_kernel_is_the_series_without_abh(monkeypatch):
     built = {}
     whole = series.load(testbed.paths.CHECKOUT / testbed.KERNEL_SERIES)

@@ -6,11 +6,11 @@
 #include "slack.h"
 
 extern const struct test slack_extended[], slack_in_the_way[], slack_limits[], slack_pieces[], slack_margins[],
-	slack_release[], slack_told[], slack_foreign[], slack_counters[], slack_stale[], slack_unused[];
+	slack_release[], slack_told[], slack_foreign[], slack_counters[], slack_nodes[], slack_stale[], slack_unused[];
 
-const struct test *const themes[] = { slack_extended, slack_in_the_way, slack_limits, slack_pieces,
-				      slack_margins,  slack_release,    slack_told,   slack_foreign,
-				      slack_counters, slack_stale,      slack_unused, NULL };
+const struct test *const themes[] = { slack_extended, slack_in_the_way, slack_limits,  slack_pieces,   slack_margins,
+				      slack_release,  slack_told,       slack_foreign, slack_counters, slack_nodes,
+				      slack_stale,    slack_unused,     NULL };
 
 int main(int argc, char **argv)
 {
