@@ -19,6 +19,7 @@ from pathlib import Path
 HELP = "test the patched kernel: fuzz it, check its semantics, run its selftests"
 POLICIES = ("never", "opt-in", "always")
 KNOBS = "/sys/kernel/mm/abh"
+KHUGEPAGED = "/sys/kernel/mm/transparent_hugepage/khugepaged"
 NO_BOUND = 1 << 30  # KiB
 
 # Cases of semantics that have a reason to be skipped: any other would be missed by nobody.
@@ -142,7 +143,9 @@ def _semantics(args: argparse.Namespace) -> bool:
         return held  # what a program sees is compared in the kernel that programs run on
     # In machines of their own, where nothing has set ABH on yet, and no second processor makes what differs each time.
     stock = testbed.kernel("linux", stock=True)
-    layouts = [testbed.run(each, ["run /semantics layout"], limit_s=limit_s) for each in (stock, _kernel(args))]
+    # Nor does khugepaged, which would put a hugepage where a program is about to fault.
+    job = [f"set {KHUGEPAGED}/max_ptes_none 0", "run /semantics layout"]
+    layouts = [testbed.run(each, job, limit_s=limit_s) for each in (stock, _kernel(args))]
     return _same_layout(*(testbed.outputs(each.lines)[0][1] for each in layouts)) and held
 
 
