@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
 from abh import cli, paths
+from abh.bench import series, testbed
 from abh.commands import exec as command
 from abh.errors import AbhError
 
@@ -51,6 +53,15 @@ def test_a_program_that_is_not_there(kernel, monkeypatch):
     monkeypatch.setattr(os, "execvpe", fail)
     with pytest.raises(AbhError, match="cannot run nothing-of-that-name"):
         command.run(cli.parse(["exec", "nothing-of-that-name"]))
+
+
+def test_what_it_asks_is_what_the_kernel_series_defines():
+    whole = series.load(paths.CHECKOUT / testbed.KERNEL_SERIES)
+    files = [part for name in whole.patches for part in (whole.folder / name).read_text().split("\ndiff --git ")]
+    header = "\n".join(part for part in files if part.startswith("a/include/uapi/linux/prctl.h "))
+    defined = {name: int(value, 0) for name, value in re.findall(r"^\+# ?define (PR_\w+)\s+(\w+)", header, re.M)}
+    for name in ("PR_SET_ABH", "PR_ABH_ON", "PR_ABH_OFF"):
+        assert getattr(command, name) == defined[name]
 
 
 @pytest.mark.skipif(HAS_ABH, reason="this kernel has ABH")
