@@ -24,21 +24,24 @@ def number(result: Result, name: str) -> float:
     return value.value
 
 
-# One program alone; one with threads; one without hugepages; a guest in each hypervisor, the last without any THP.
+# One program alone; one with threads; one without hugepages; one with ABH, whose series moves the places where reasons
+# are set; a guest in each hypervisor, the last without any THP.
 @pytest.mark.parametrize(
     "name",
-    ["sqlite@native~thp", "dedup@native~thp", "sqlite@native~reg", "sqlite@kvm-hap~thp", "sqlite@xen-hap~thp",
-     "sqlite@xen-pv~thp"],
+    ["sqlite@native~thp", "dedup@native~thp", "sqlite@native~reg", "sqlite@native~abh", "sqlite@kvm-hap~thp",
+     "sqlite@xen-hap~thp", "sqlite@xen-pv~thp"],
 )  # fmt: skip
 def test_every_minor_fault_has_one_reason(name):
     result = explained(name)
     rows = [number(result, f"faults_{each}") for each in faults.REASONS if each != faults.MAJOR]
-    assert sum(rows) == number(result, "minor_faults") > 4000
+    assert sum(rows) == number(result, "minor_faults") > 300, "under abh there are the fewest"
     assert number(result, "faults_major") == number(result, "major_faults")
     assert faults.unexplained(result.values) == 0
 
 
-@pytest.mark.parametrize("name", ["sqlite@native~thp", "dedup@native~thp", "tlb-overflow@native~thp"])
+@pytest.mark.parametrize(
+    "name", ["sqlite@native~thp", "dedup@native~thp", "tlb-overflow@native~thp", "sqlite@native~abh"]
+)
 def test_hugepages_are_those_that_the_control_group_counts(name):
     assert number(explained(name), "faults_huge") == number(explained(name), "huge_faults")
 
