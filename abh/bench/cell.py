@@ -12,7 +12,7 @@ import platform
 import string
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -67,6 +67,7 @@ class Cell:
     mmu: str | None = None  # the processor whose MMU is modelled beside the run
     mmu_check: bool = False  # compare each address the model finds with the emulator's
     trace: Path | None = None  # where all accesses are recorded, to be replayed on other processors
+    linux: Path | None = None  # another kernel than the series' (testbed.kernel); a host's modules stay the series'
 
     @classmethod
     def of(cls, name: str, size: str, **options: Any) -> Cell:
@@ -307,9 +308,14 @@ def provenance(cell: Cell) -> result.Provenance:
     )
 
 
+def _parts(cell: Cell, *, mmu: bool = False) -> machine.Parts:
+    parts = build.parts_of(cell.machine.boot, cell.machine.root, mmu=mmu)
+    return replace(parts, linux=cell.linux) if cell.linux else parts
+
+
 def frozen_state(cell: Cell) -> Path:
     """The folder with the environment's machine, frozen with its guest created but not started; made on first use."""
-    parts = build.parts_of(cell.machine.boot, cell.machine.root)
+    parts = _parts(cell)
     made_of = [part.name for part in (parts.qemu, parts.plugin, parts.linux, parts.initramfs, parts.xen) if part]
     words = machine.qemu_words(cell.machine, cell.size, parts, icount=True, resumed=False)
     setup = setup_text(cell)
@@ -325,7 +331,7 @@ def frozen_state(cell: Cell) -> Path:
 
 def emulate(cell: Cell) -> machine.Ended:
     """Lets a freshly thawed machine run the cell in a fresh guest."""
-    parts = build.parts_of(cell.machine.boot, cell.machine.root, mmu=cell.model is not None)
+    parts = _parts(cell, mmu=cell.model is not None)
     return machine.run(
         cell.machine,
         cell.size,

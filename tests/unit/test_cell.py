@@ -426,6 +426,15 @@ def test_a_free_run_thaws_nothing_and_says_so(answers):
     assert (asked["state"], asked["icount"]) == (None, False)
 
 
+def test_another_kernel_is_another_frozen_machine(monkeypatch):
+    parts = machine.Parts(*(Path(name) for name in ("qemu", "plugin", "linux-0", "initramfs")))
+    monkeypatch.setattr(build, "parts_of", lambda *words, mmu: parts)
+    monkeypatch.setattr(cell.cache, "produce", lambda kind, name, key, make, **options: key)
+    kernels = (None, Path("linux-0"), Path("linux-1"))
+    same, own, other = (cell.frozen_state(cell.Cell.of("sqlite@native~thp", "smoke", linux=each)) for each in kernels)
+    assert same == own != other
+
+
 def test_odd_text_survives_in_the_file(answers, tmp_path):
     made = one()
     answers([f"ABH out \x00\x1b[0m \ufffd é {chr(0x2028)}", "ABH end exit 4"])
