@@ -34,6 +34,23 @@ def test_offsets_keep_chunks_from_being_congruent(run_cell):
     assert without.values["congruent"].value == without.values["chunks"].value
 
 
+def test_offsets_keep_mappings_from_being_congruent():
+    """The kernel's half: mappings with a tail, which it extends. 52 KiB of slack each, so that all are in the bound."""
+
+    def run_mapped(policy):
+        one = cell.Cell.of(f"set-conflict@native~{policy}", "smoke")
+        smoke = one.workload.size["smoke"] | {"map": 1, "chunk_kib": 4044, "answer": "6bacf93b191a941e"}
+        mapped = one.workload.model_copy(update={"size": {"smoke": smoke}})
+        return cell.run(dataclasses.replace(one, workload=mapped))
+
+    with_, without = (run_mapped(policy) for policy in ("abh", "abh-no-mmap-offset"))
+    for result in (with_, without):
+        assert result.outcome == "success", result.reason
+        assert result.values["huge_faults"].value >= 36, "two for each chunk: all were extended"
+    assert with_.values["congruent"].value < 8, "18 chunks at 14 offsets: fewer meet than a cache's set holds"
+    assert without.values["congruent"].value == 18
+
+
 @pytest.mark.parametrize("command", ["/bin/false", "/no/such/program"])
 def test_what_is_not_ready_before_the_workload_is_an_error(command):
     one = cell.Cell.of("sqlite@native~thp", "smoke")

@@ -4,7 +4,7 @@
  *
  * An allocator or kernel that aligns every chunk to 2 MB puts equal elements into equal sets of every cache
  * level; one that packs chunks, or moves each by a random offset, does not. This program asks for nothing
- * but malloc, and counts what it got.
+ * but malloc, or mmap where --map is 1, and counts what it got.
  */
 #include <err.h>
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { HUGE = 2 << 20, LINE = 64, CHUNKS_MAX = 256, PER_LINE = LINE / sizeof(uint64_t) };
 
@@ -21,6 +22,8 @@ struct parameter {
 	uint64_t max, value;
 	int given;
 };
+
+#define EXPECTED "expected --chunks N --chunk-kib N --map 0|1 --sweeps N --seed N"
 
 static void parse(struct parameter *table, size_t size, int argc, char **argv)
 {
@@ -31,7 +34,7 @@ static void parse(struct parameter *table, size_t size, int argc, char **argv)
 		while (p < table + size && strcmp(p->name, argv[i]))
 			p++;
 		if (p == table + size)
-			errx(2, "unknown option '%s'; expected --chunks N --chunk-mib N --sweeps N --seed N", argv[i]);
+			errx(2, "unknown option '%s'; " EXPECTED, argv[i]);
 		errno = 0;
 		p->value = argv[i + 1] ? strtoull(argv[i + 1], &end, 10) : 0;
 		if (!argv[i + 1] || errno || end == argv[i + 1] || *end || *argv[i + 1] == '-' || p->value > p->max)
@@ -41,7 +44,7 @@ static void parse(struct parameter *table, size_t size, int argc, char **argv)
 	}
 	for (struct parameter *p = table; p < table + size; p++)
 		if (!p->given)
-			errx(2, "%s is missing; expected --chunks N --chunk-mib N --sweeps N --seed N", p->name);
+			errx(2, "%s is missing; " EXPECTED, p->name);
 }
 
 static uint64_t mix(uint64_t x)
@@ -120,37 +123,54 @@ static uint64_t predict(int chunks, uint64_t elements, uint64_t sweeps, uint64_t
 	return sum;
 }
 
+/* Mapped chunks need not be multiples: of those the kernel has nothing to extend, nor to move. */
+static uint64_t *get(uint64_t bytes, int map)
+{
+	void *chunk = map ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) :
+			    malloc(bytes);
+
+	if (!chunk || chunk == MAP_FAILED)
+		err(1, "%s of %" PRIu64 " KiB", map ? "mmap" : "malloc", bytes >> 10);
+	return chunk;
+}
+
+static void put(uint64_t *chunk, uint64_t bytes, int map)
+{
+	if (!map)
+		free(chunk);
+	else if (munmap(chunk, bytes))
+		err(1, "munmap");
+}
+
 int main(int argc, char **argv)
 {
 	struct parameter arguments[] = { { .name = "--chunks", .max = CHUNKS_MAX },
-					 { .name = "--chunk-mib", .max = 1024 },
+					 { .name = "--chunk-kib", .max = 1 << 20 },
+					 { .name = "--map", .max = 1 },
 					 { .name = "--sweeps", .max = UINT32_MAX },
 					 { .name = "--seed", .max = UINT64_MAX } };
-	parse(arguments, 4, argc, argv);
+	parse(arguments, 5, argc, argv);
 
-	int chunks = arguments[0].value;
-	uint64_t bytes = arguments[1].value << 20, elements = bytes / sizeof(uint64_t);
-	uint64_t *chunk[CHUNKS_MAX], seed = mix(arguments[3].value);
+	int chunks = arguments[0].value, map = arguments[2].value;
+	uint64_t bytes = arguments[1].value << 10, elements = bytes / sizeof(uint64_t);
+	uint64_t *chunk[CHUNKS_MAX], sweeps = arguments[3].value, seed = mix(arguments[4].value);
 
-	if (chunks < 2 || !bytes || bytes % HUGE)
-		errx(2, "got %d chunks of %" PRIu64 " MiB, expected at least 2 chunks of a multiple of 2 MiB", chunks,
-		     bytes >> 20);
-	for (int c = 0; c < chunks; c++) {
-		chunk[c] = malloc(bytes);
-		if (!chunk[c])
-			err(1, "malloc of chunk %d of %" PRIu64 " MiB", c, bytes >> 20);
-	}
+	if (chunks < 2 || !bytes || (!map && bytes % HUGE))
+		errx(2, "got %d chunks of %" PRIu64 " KiB, expected at least 2, malloc'ed of a multiple of 2 MiB",
+		     chunks, bytes >> 10);
+	for (int c = 0; c < chunks; c++)
+		chunk[c] = get(bytes, map);
 	fill(chunk, chunks, elements, seed);
-	for (uint64_t i = 0; i < arguments[2].value; i++)
+	for (uint64_t i = 0; i < sweeps; i++)
 		sweep(chunk, chunks, elements);
 
 	uint64_t got = checksum(chunk, chunks, elements);
-	uint64_t expected = predict(chunks, elements, arguments[2].value, seed);
+	uint64_t expected = predict(chunks, elements, sweeps, seed);
 
 	if (got != expected)
 		errx(1, "checksum: got %016" PRIx64 ", expected %016" PRIx64, got, expected);
 	printf("chunks: %d\ncongruent: %d\nanswer: %016" PRIx64 "\n", chunks, count_congruent(chunk, chunks), got);
 	for (int c = 0; c < chunks; c++)
-		free(chunk[c]);
+		put(chunk[c], bytes, map);
 	return 0;
 }
