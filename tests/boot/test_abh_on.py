@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from abh.bench import cell
+
 
 def number(result, name):
     assert result.outcome == "success", result.reason
@@ -22,3 +24,10 @@ def test_what_gives_memory_back_splits_no_hugepage(run_cell):
     result = run_cell("dedup@native~abh")
     assert number(result, "huge_faults") >= 8, "counted: 10, or there is nothing to split"
     assert number(result, "huge_pmd_splits") == number(result, "huge_splits") == 0
+
+
+def test_mappings_that_are_to_be_left_alone_cost_no_more(fixed_addresses):
+    """Where addresses are random, one piece of the twelve has a hugepage more or less."""
+    off, on = (cell.run(fixed_addresses(cell.Cell.of(f"cactus@native~{policy}", "smoke"))) for policy in ("thp", "abh"))
+    assert number(on, "minor_faults") <= number(off, "minor_faults")
+    assert number(on, "instructions") <= 1.005 * number(off, "instructions")
