@@ -48,6 +48,14 @@ static bool heap_has_surplus(void)
 	return !brk((void *)top) && behind((void *)top);
 }
 
+/* In the hugepage that holds the break before and after. */
+static bool heap_keeps(void)
+{
+	uintptr_t top = (((uintptr_t)sbrk(0) + 8 * MIB) & ~(HUGE - 1)) + MIB, less = top - 256 * KIB;
+
+	return !brk((void *)top) && !brk((void *)less) && behind((void *)less);
+}
+
 static bool small_heap_has_surplus(void)
 {
 	grow(64 * KIB);
@@ -63,6 +71,15 @@ static bool has_slack(size_t bytes)
 static bool odd_has_slack(void)
 {
 	return has_slack(ODD);
+}
+
+static bool mapping_keeps(void)
+{
+	char *at = map(ODD);
+	long had = of_process("AbhSlack");
+
+	*at = 1; /* a hugepage */
+	return mremap(at, ODD, ODD - 4 * PAGE, 0) == at && of_process("AbhSlack") > had;
 }
 
 static bool short_tail_has_slack(void)
@@ -109,11 +126,13 @@ static const struct effect {
 	{ "heap_start", "0", heap_is_far, false, false },
 	{ "heap_offset", "0", heap_has_offset, false, false },
 	{ "heap_end", "0", heap_has_surplus, false, false },
+	{ "heap_keep", "0", heap_keeps, false, false },
 	{ "heap_threshold_kib", "1048576", heap_has_surplus, false, true },
 	{ "heap_threshold_kib", "0", small_heap_has_surplus, true, true },
 	{ "mmap_extend", "0", odd_has_slack, false, false },
 	{ "mmap_offset", "0", mapping_has_offset, false, false },
 	{ "mmap_pieces", "0", pieces_share, false, false },
+	{ "mmap_resize", "0", mapping_keeps, false, false },
 	{ "mmap_threshold_kib", "1536", odd_has_slack, false, true },
 	{ "mmap_threshold_kib", "256", short_tail_has_slack, true, true },
 	{ "replace_zeros", "0", zeros_are_replaced, false, false },
@@ -232,8 +251,9 @@ static void take(const char *knob, const struct value *value)
 
 static void values(void)
 {
-	static const char *const of_truth[] = { "heap_start",  "heap_offset", "heap_end",      "mmap_extend",
-						"mmap_offset", "mmap_pieces", "replace_zeros", NULL };
+	static const char *const of_truth[] = { "heap_start",    "heap_offset", "heap_end",    "heap_keep",
+						"mmap_extend",   "mmap_offset", "mmap_pieces", "mmap_resize",
+						"replace_zeros", NULL };
 	static const char *const of_size[] = { "heap_threshold_kib", "mmap_threshold_kib", "reclaim_zero_kib",
 					       "unused_kib", NULL };
 	static const char *const no_policy[] = { "2", "-1", "x", "\n", "opt", "always never", NULL };
