@@ -4,7 +4,7 @@
 ABH := bin/abh
 
 .DEFAULT_GOAL := help
-.PHONY: help deps study test report ablation controls mmu bench-model allocators list doctor check-series lint format clean new-workload
+.PHONY: help deps study test report aims ablation controls mmu bench-model allocators list doctor check-series lint format clean new-workload
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
@@ -30,6 +30,10 @@ mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the 
 		--policy reg --policy thp --policy abh
 	@for policy in reg thp; do $(ABH) sweep "tlb-overflow@native~$$policy" || exit; done
 	@$(ABH) report
+
+aims: ## what ABH is to reach, in programs of size paper, natively: about half an hour
+	@$(ABH) study --size paper --environment native --policy reg --policy thp --policy abh \
+		--workload sqlite --workload cpython --workload dedup --workload mcf --workload xalan --workload cc1
 
 ablation: ## each mechanism of ABH alone, and each left out, natively
 	@$(ABH) study --environment native --policy thp --policy abh

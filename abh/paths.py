@@ -44,6 +44,11 @@ REPORT_OUT = CHECKOUT / "analysis" / "out"
 SERIES_ROOTS = ("kernel-patches", "glibc-patches", "hypervisor/xen", "hypervisor/qemu")
 
 
+def of_size(size: str) -> Path:
+    """The folder within that of the results: those of size paper have one of their own, as a report compares likes."""
+    return Path("paper" if size == "paper" else "")
+
+
 def cache() -> Path:
     """The cache folder: $ABH_CACHE, else abh in the user's cache directory (made if missing)."""
     base = os.environ.get("ABH_CACHE") or os.path.join(

@@ -137,7 +137,8 @@ def _folder(args: argparse.Namespace, group: str) -> Path:
     """A place of its own for results that are not a study's: their numbers are others, or more than it asks for."""
     from abh.bench import faults, local, mmu
 
-    folder = args.results or (local.MEASURED if args.machine == "local" else paths.MEASURED)
+    own = local.MEASURED if args.machine == "local" else paths.MEASURED / paths.of_size(args.size)
+    folder = args.results or own
     if args.explain:
         folder /= faults.EXPLAINED
     if args.mmu:

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
     names = matrix.select(args.workload, args.environment, args.policy, args.group)
     cells = matrix.cells_of(names, args.size, cpu=args.mmu and mmu.check_cpu(args.mmu))
-    own = f"{mmu.FOLDER}/{args.mmu}" if args.mmu else args.group  # the folder within that of the results
+    own = str(paths.of_size(args.size) / (f"{mmu.FOLDER}/{args.mmu}" if args.mmu else args.group))
     if args.machine == "local":
         if args.mmu:
             raise AbhError("the MMU model runs in the emulated machine only", next_step="leave --machine local out")

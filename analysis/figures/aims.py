@@ -12,14 +12,15 @@ from markupsafe import Markup
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from abh.bench.spec import Run
+from abh.paths import of_size
 from abh.report import figures, panels, tables
-from abh.report.study import Number, Study, missing
+from abh.report.study import Number, Study, missing, within
 
 TITLE = "Aims"
 CAPTION = (
     "What ABH was to reach, in kernel and malloc together, and what it does; less than the aim is marked. The aims are "
     "for workloads of size paper: of a small program, what is no hugepage by intention (its first megabyte, its code) "
-    "is much. Para-virtual guests have no hugepages."
+    "is much; make aims runs them, natively. Para-virtual guests have no hugepages."
 )
 KINDS = ("counted",)
 POLICY = "abh"
@@ -67,8 +68,14 @@ AIMS = (
 )
 
 
+def of_paper(study: Study) -> Study:
+    """The results of size paper, which are in a folder within that of the others; else the study as it is."""
+    return within(study, str(of_size(SIZE))) or study
+
+
 def table(study: Study) -> list[dict[str, object]]:
     """The CSV."""
+    study = of_paper(study)
     rows = []
     for aim in AIMS:
         for environment in study.plan.environments:
@@ -80,6 +87,7 @@ def table(study: Study) -> list[dict[str, object]]:
 
 def render(study: Study) -> Markup:
     """The HTML."""
+    study = of_paper(study)
     notes = panels.Notes("note-aims")
     rows = []
     for aim in AIMS:

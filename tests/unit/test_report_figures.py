@@ -187,6 +187,16 @@ def test_aims_are_marked_where_they_are_missed(tmp_path: Path) -> None:
         assert ("1.0 points less than 99%" in FIGURES["aims"].render(study)) == missed
 
 
+def test_aims_are_read_beside_a_study_of_another_size(tmp_path: Path) -> None:
+    study = over_thp(tmp_path, {}, abh={"alloc_ratio": 0.5})
+    data = json.loads((tmp_path / "sqlite@native~abh.json").read_text()) | {"size": "paper"}
+    data["values"]["alloc_ratio"]["value"] = 0.75
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / "sqlite@native~abh.json").write_text(json.dumps(data))
+    rows = [row for row in FIGURES["aims"].table(study) if row["value"] is not None]
+    assert [(row["workload"], row["value"], row["size"]) for row in rows] == [("sqlite", 0.75, "paper")]
+
+
 def test_more_instructions_than_half_a_percent_are_exceptions(tmp_path: Path) -> None:
     counts = {"abh": 10_051, "abh_kernel": 10_050, "abh_off": 9_000}
     policies = {name: {"instructions": count} for name, count in counts.items()}

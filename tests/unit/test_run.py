@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from abh import cli
+from abh import cli, paths
 from abh.bench import cell, matrix, result
 from abh.bench.result import Value
 from abh.errors import AbhError
@@ -91,6 +91,13 @@ def test_results_of_a_group_of_policies_have_a_folder_of_their_own(tmp_path, mon
         run(name, "--results", tmp_path, *words)
         assert (tmp_path / place / f"{name}.json").is_file()
         assert not (tmp_path / f"{name}.json").exists()
+
+
+def test_results_of_size_paper_have_a_folder_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(cell, "run", lambda one: made("success"))
+    monkeypatch.setattr(paths, "MEASURED", tmp_path)
+    run(RUN, "--size", "paper")
+    assert (tmp_path / "paper" / f"{RUN}.json").is_file() and not (tmp_path / f"{RUN}.json").exists()
 
 
 @pytest.mark.parametrize("place", ["file", "file/inner", "/proc/results", "/proc/1"])

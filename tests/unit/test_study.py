@@ -59,9 +59,9 @@ def test_a_study_sweeps_prepares_runs_and_reports(steps, tmp_path):
     assert run("--workload", "sqlite", "--environment", "kvm-hap", "--size", "paper", "--cores", "3") == 0
     assert steps.done == ["sweep", "prepare", "drop", "workflow", f"report {tmp_path / 'measured'}"]
     targets = steps.words[steps.words.index("--") + 1 :]
-    assert targets == [f"analysis/measured/{name}.json" for name in steps.names]
+    assert targets == [f"analysis/measured/paper/{name}.json" for name in steps.names]
     policies = {file.stem for file in (paths.VM_CONFIGS / "policies").glob("*.toml")}
-    assert set(targets) == {f"analysis/measured/sqlite@kvm-hap~{name}.json" for name in policies}
+    assert set(targets) == {f"analysis/measured/paper/sqlite@kvm-hap~{name}.json" for name in policies}
     assert steps.words[steps.words.index("--cores") + 1] == "3"
     assert "size=paper" in steps.words
     assert Path(steps.words[steps.words.index("--snakefile") + 1]).is_file()
