@@ -27,7 +27,7 @@ def test_what_gives_memory_back_splits_no_hugepage(run_cell):
 
 
 def test_mappings_that_are_to_be_left_alone_cost_no_more(fixed_addresses):
-    """Where addresses are random, one piece of the twelve has a hugepage more or less."""
+    """Where addresses are random, instructions differ by 3% from draw to draw, under thp as under abh."""
     off, on = (cell.run(fixed_addresses(cell.Cell.of(f"cactus@native~{policy}", "smoke"))) for policy in ("thp", "abh"))
     assert number(on, "minor_faults") <= number(off, "minor_faults")
     assert number(on, "instructions") <= 1.005 * number(off, "instructions")

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, PIECE = 4632 << 10, PIECES_MAX = 64 };
+enum { PAGE = 4096, HUGE = 2 << 20, PIECE = 4632 << 10, PIECES_MAX = 64 };
 
 static uint64_t number(int argc, char **argv, int place, const char *name, uint64_t max)
 {
@@ -58,6 +58,16 @@ static uint64_t sum(const char *piece, uint64_t seed)
 	return total;
 }
 
+/*
+ * Has each round begin elsewhere within a hugepage, by a mapping that stays: else it is drawn once, for all rounds, how
+ * many hugepages the pieces cover.
+ */
+static void shift(uint64_t rounds)
+{
+	if (mmap(NULL, HUGE / rounds + 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+		err(1, "mmap");
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t pieces = number(argc, argv, 1, "--pieces", PIECES_MAX);
@@ -66,6 +76,7 @@ int main(int argc, char **argv)
 	char *piece[PIECES_MAX];
 
 	for (uint64_t i = 0; i < rounds; i++) {
+		shift(rounds);
 		for (uint64_t p = 0; p < pieces; p++) {
 			piece[p] = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 			if (piece[p] == MAP_FAILED)
