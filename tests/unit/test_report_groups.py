@@ -101,7 +101,7 @@ def test_each_mechanism_is_left_out_and_what_is_off_alone_is_off_in_none() -> No
     known = spec.policies(group="ablation")
     whole = spec.policy("abh")
     switches = [path for path in whole.guest.sysfs if path.startswith("/sys/kernel/mm/abh/") and "enabled" not in path]
-    assert len(switches) == 11
+    assert len(switches) == 13
     for name, each in known.items():
         assert each.guest.sysfs["/sys/kernel/mm/abh/enabled"] == "always", name
         assert list(each.guest.sysfs)[-1] == "/sys/kernel/mm/abh/enabled", "the switch of all is the last to be set"
