@@ -24,14 +24,12 @@ NO_BOUND = 1 << 30  # KiB
 
 # Cases of semantics that have a reason to be skipped: any other would be missed by nobody.
 SKIP = re.compile(r"ok \d+ - \w+: (.*) # SKIP")
-OF_NODES = {  # only the debug kernel sees them
-    "a policy of the task",
-    "a policy of a mapping",
-    "a policy of the task, and pieces",
-}
 OF_DEBUG = {  # what only the debug kernel has
     "a NUMA policy of the heap",
     "a NUMA policy of the task",
+    "a policy of the task",
+    "a policy of a mapping",
+    "a policy of the task, and pieces",
     "tracepoint",
     "KUnit",
     "nothing is extended for 32 bits",
@@ -151,7 +149,7 @@ def _semantics(args: argparse.Namespace) -> bool:
 
 def _skips(args: argparse.Namespace) -> set[str]:
     """The cases that the kernel has not what they need for."""
-    return (set() if args.debug_kernel else OF_DEBUG | OF_NODES) | (set() if _has_abh(args) else OF_ABH)
+    return (set() if args.debug_kernel else OF_DEBUG) | (set() if _has_abh(args) else OF_ABH)
 
 
 def _all_ran(lines: Sequence[str], but: set[str]) -> bool:

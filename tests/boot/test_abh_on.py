@@ -4,13 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from counted import number
 
 from abh.bench import cell
-
-
-def number(result, name):
-    assert result.outcome == "success", result.reason
-    return result.values[name].value
 
 
 # Counted: 93.5% and 86.0% in both environments; natively under thp 0%. Random addresses decide over some pages.

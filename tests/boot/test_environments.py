@@ -4,18 +4,13 @@
 from __future__ import annotations
 
 import pytest
+from counted import number
 
 from abh.bench import spec
 
 ENVIRONMENTS = sorted(spec.environments())
 # One native, one KVM, one Xen: what must agree to the last digit.
 REPEATED = ["native", "kvm-hap", "xen-hap"]
-
-
-def number(result, name):
-    value = result.values[name]
-    assert value.value is not None, f"{name}: {value.reason}"
-    return value.value
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

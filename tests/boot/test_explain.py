@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 
 import pytest
+from counted import number
 
 from abh.bench import cell, faults
 from abh.bench.result import Result
@@ -16,12 +17,6 @@ def explained(name: str) -> Result:
     result = cell.run(cell.Cell.of(name, "smoke", explain=True))
     assert result.outcome == "success", result.reason
     return result
-
-
-def number(result: Result, name: str) -> float:
-    value = result.values[name]
-    assert value.value is not None, f"{name}: {value.reason}"
-    return value.value
 
 
 # One program alone; one with threads; one without hugepages; one with ABH, whose series moves the places where reasons

@@ -8,6 +8,7 @@ import json
 import tomllib
 
 import pytest
+from counted import number
 
 from abh.bench import cell, mmu
 from abh.bench.result import Result
@@ -23,12 +24,6 @@ def modelled(name: str, cpu: str = CPU, check: bool = False, turn: int = 1) -> R
     result = cell.run(cell.Cell.of(name, "smoke", mmu=cpu, mmu_check=check))
     assert result.outcome == "success", result.reason
     return result
-
-
-def number(result: Result, name: str) -> float:
-    value = result.values[name]
-    assert value.value is not None, f"{name}: {value.reason}"
-    return value.value
 
 
 # The guest's kernel boots in the checked part too. A mismatch makes the run an error, with QEMU's log in its reason.

@@ -3,14 +3,18 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -218,6 +222,37 @@ void enter_group(const char *max, const char *swap)
 	if (write_file(GROUP "/memory.max", "%s", max) || write_file(GROUP "/memory.swap.max", "%s", swap) ||
 	    write_file(GROUP "/cgroup.procs", "0"))
 		skips("the memory control group cannot be set");
+}
+
+/* Has a userfaultfd watch a range, which is told of what is unmapped of it. */
+int watch(const char *at, size_t bytes)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_EVENT_UNMAP };
+	struct uffdio_register range = { .range = { (uintptr_t)at, bytes }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int handle = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (handle < 0 || ioctl(handle, UFFDIO_API, &api))
+		skips("no userfaultfd that tells of munmap()");
+	if (ioctl(handle, UFFDIO_REGISTER, &range))
+		fails("UFFDIO_REGISTER: %s", strerror(errno));
+	return handle;
+}
+
+/* What unmaps memory returns once the message has been read: so it runs in a thread. */
+void expect_told(int handle, void *(*act)(void *), void *with, const char *start, const char *end)
+{
+	struct uffd_msg message;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, act, with))
+		fails("no thread");
+	while (read(handle, &message, sizeof(message)) != sizeof(message))
+		usleep(1000);
+	pthread_join(thread, NULL);
+	if (message.event != UFFD_EVENT_UNMAP || message.arg.remove.start != (uintptr_t)start ||
+	    message.arg.remove.end != (uintptr_t)end)
+		fails("event %d, %#llx to %#llx; expected %p to %p", message.event, message.arg.remove.start,
+		      message.arg.remove.end, (const void *)start, (const void *)end);
 }
 
 bool trace_has(const char *words)

@@ -74,6 +74,8 @@ void fill(char *at, size_t bytes, int seed);
 void expect(const char *at, size_t bytes, int seed, const char *where);
 void limit(int which, long bytes);
 void enter_group(const char *max, const char *swap);
+int watch(const char *at, size_t bytes);
+void expect_told(int handle, void *(*act)(void *), void *with, const char *start, const char *end);
 bool trace_has(const char *words);
 void kunit(const char *suite, long fewest);
 

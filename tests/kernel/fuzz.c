@@ -253,10 +253,9 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: fuzz [--seed N] [--ops N] [--seconds N] [--episode N] [--length N] [--extended] [--surplus]\n"
-		"            [--slack] [--before] [--noise] [--aslr] [--ask] [--no-shrink] [--break NAME] [--replay "
-		"FILE]\nNAME "
-		"is one "
-		"of:");
+		"            [--slack] [--before] [--noise] [--aslr] [--ask] [--no-shrink] [--break NAME]\n"
+		"            [--replay FILE]\n"
+		"NAME is one of:");
 	for (int i = 0; i < BREAKS; i++)
 		fprintf(stderr, " %s", break_names[i]);
 	fprintf(stderr, "\n");

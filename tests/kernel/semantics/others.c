@@ -139,33 +139,16 @@ static void races(void)
 /* A userfaultfd is told of the part of a heap that goes, and not of what it never had. */
 static void told_of_a_shrinking_heap(void)
 {
-	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_EVENT_UNMAP };
-	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-	int handle = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	char *base = grow(3 * MIB), *top;
-	struct uffd_msg message;
-	pthread_t thread;
+	char *base = grow(3 * MIB), *top = base + 3 * MIB + ODD;
+	char *start = (char *)(((uintptr_t)base + PAGE - 1) & ~(PAGE - 1));
+	int handle;
 
-	if (handle < 0 || ioctl(handle, UFFDIO_API, &api))
-		skips("no userfaultfd that tells of munmap()");
 	fill(base, 3 * MIB, 1);
-	range.range.start = ((uintptr_t)base + PAGE - 1) & ~(PAGE - 1);
-	range.range.len = 2 * MIB;
-	if (ioctl(handle, UFFDIO_REGISTER, &range))
-		fails("UFFDIO_REGISTER: %s", strerror(errno));
-	top = base + 3 * MIB + ODD;
+	handle = watch(start, 2 * MIB);
 	if (brk(top))
 		fails("brk(): %s", strerror(errno));
-	/* brk() returns once the message has been read. */
-	if (pthread_create(&thread, NULL, (void *(*)(void *))(void *)brk, (char *)range.range.start + MIB))
-		fails("no thread");
-	while (read(handle, &message, sizeof(message)) != sizeof(message))
-		usleep(1000);
-	pthread_join(thread, NULL);
-	if (message.event != UFFD_EVENT_UNMAP || message.arg.remove.start != range.range.start + MIB ||
-	    message.arg.remove.end != (((uintptr_t)top + PAGE - 1) & ~(PAGE - 1)))
-		fails("event %d, %#llx to %#llx; expected %#llx to %p", message.event, message.arg.remove.start,
-		      message.arg.remove.end, range.range.start + MIB, (void *)top);
+	expect_told(handle, (void *(*)(void *))(void *)brk, start + MIB, start + MIB,
+		    (char *)(((uintptr_t)top + PAGE - 1) & ~(PAGE - 1)));
 }
 
 const struct test semantics_others[] = {

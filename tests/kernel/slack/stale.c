@@ -3,10 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/userfaultfd.h>
-#include <pthread.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -125,40 +122,20 @@ static void soft_dirty(void)
 	expect(top - PAGE, PAGE, 0, "it");
 }
 
-static char *unmapped;
-
-static void *unmap(void *unused)
+static void *unmap(void *at)
 {
-	return munmap(unmapped, ODD) ? unmapped : unused;
+	if (munmap(at, ODD))
+		fails("munmap(): %s", strerror(errno));
+	return NULL;
 }
 
 /* A userfaultfd is told of what the program has named, although it watches only a part of that. */
 static void told_of_what_was_named(void)
 {
-	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_EVENT_UNMAP };
-	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-	int handle = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	char *at = with_slack(ODD);
-	struct uffd_msg message;
-	pthread_t thread;
+	int handle = watch(at, 64 * PAGE);
 
-	if (handle < 0 || ioctl(handle, UFFDIO_API, &api))
-		skips("no userfaultfd that tells of munmap()");
-	range.range.start = (uintptr_t)at;
-	range.range.len = 64 * PAGE;
-	if (ioctl(handle, UFFDIO_REGISTER, &range))
-		fails("UFFDIO_REGISTER: %s", strerror(errno));
-	unmapped = at;
-	/* It returns once the message has been read. */
-	if (pthread_create(&thread, NULL, unmap, NULL))
-		fails("no thread");
-	while (read(handle, &message, sizeof(message)) != sizeof(message))
-		usleep(1000);
-	pthread_join(thread, NULL);
-	if (message.event != UFFD_EVENT_UNMAP || message.arg.remove.start != (uintptr_t)at ||
-	    message.arg.remove.end != (uintptr_t)at + ODD)
-		fails("event %d, %#llx to %#llx; expected %p to %p", message.event, message.arg.remove.start,
-		      message.arg.remove.end, (void *)at, (void *)(at + ODD));
+	expect_told(handle, unmap, at, at, at + ODD);
 	left(at, "munmap()");
 }
 
