@@ -113,6 +113,20 @@ static void map_count(void)
 	at_least(n, 200, "max_map_count.mappings");
 }
 
+/* A program of which nothing is extended has stock's limit: it is not refused until there is one more than it says. */
+static void map_count_of_all(void)
+{
+	long all, before = read_number("/proc/sys/vm/max_map_count", ""), max = count_vmas() + 40;
+
+	if (write_file("/proc/sys/vm/max_map_count", "%ld", max))
+		skips("/proc/sys/vm/max_map_count cannot be written");
+	while (mmap(NULL, PAGE, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+		;
+	write_file("/proc/sys/vm/max_map_count", "%ld", before);
+	all = count_vmas() - !!strstr(maps(), "[vsyscall]");
+	exactly(all - max, 1, "max_map_count.all");
+}
+
 /*
  * Whether something fits into a group that has no room for the surplus and slack with it: then these were given back.
  * A child, as it is killed if not.
@@ -220,6 +234,7 @@ const struct test semantics_limits[] = {
 	{ "RLIMIT_AS and the heap", rlimit_as_heap, false },
 	{ "strict overcommit", overcommit, false },
 	{ "vm.max_map_count", map_count, false },
+	{ "vm.max_map_count of a small program", map_count_of_all, false },
 	{ "memory control group: slack is given back", memory_group, false },
 	{ "memory control group: the surplus is given back", memory_group_heap, false },
 	{ "memory control group that is full", memory_group_is_full, false },

@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -136,6 +138,33 @@ static void races(void)
 	fill(base, 5 * MIB, 1);
 }
 
+static atomic_bool grown;
+
+/* Says where the heap starts, as it is. */
+static void *say(void *start)
+{
+	while (!grown)
+		if (prctl(PR_SET_MM, PR_SET_MM_START_BRK, start, 0, 0))
+			fails("PR_SET_MM_START_BRK: %s", strerror(errno));
+	return NULL;
+}
+
+/* While another thread tells the kernel where the heap starts, it shrinks and grows as ever. */
+static void told_where_it_starts(void)
+{
+	char *base = grow(3 * MIB);
+	uintptr_t start, end;
+	pthread_t thread;
+
+	if (!find_vma(base, &start, &end) || pthread_create(&thread, NULL, say, (void *)start))
+		fails("no heap or no thread");
+	for (int i = 0; i < 3000; i++)
+		if (brk(base + PAGE) || brk(base + (3 + i % 5) * MIB + PAGE))
+			fails("brk() %d: %s", i, strerror(errno));
+	grown = true;
+	pthread_join(thread, NULL);
+}
+
 /* A userfaultfd is told of the part of a heap that goes, and not of what it never had. */
 static void told_of_a_shrinking_heap(void)
 {
@@ -156,6 +185,7 @@ const struct test semantics_others[] = {
 	{ "userfaultfd", user_faults, false },
 	{ "copy on write", copy_on_write, false },
 	{ "brk() and calls that name the surplus, at once", races, false },
+	{ "brk() and PR_SET_MM, at once", told_where_it_starts, false },
 	{ "userfaultfd of a heap that shrinks", told_of_a_shrinking_heap, false },
 	{ NULL, NULL, false },
 };
