@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 
 import psutil
 import pytest
@@ -38,11 +39,16 @@ def fixed_addresses():
     return with_fixed_addresses
 
 
+def _is_mine(environ: dict[str, str]) -> bool:
+    worker = "PYTEST_XDIST_WORKER"
+    return "PYTEST_CURRENT_TEST" in environ and environ.get(worker) == os.environ.get(worker)
+
+
 def processes_with(text: str) -> list[str]:
-    """Command lines that hold `text`, of running processes that a test has started: those of others, as of a study that
-    runs beside the tests, have no mark of pytest. (psutil, as not every machine has pgrep.)"""
+    """Command lines that hold `text`, of running processes that a test of this worker has started: those of others, as
+    of a study that runs beside the tests, have no mark of pytest. (psutil, as not every machine has pgrep.)"""
     fields = [process.info for process in psutil.process_iter(["cmdline", "environ"])]
-    started = [each for each in fields if "PYTEST_CURRENT_TEST" in (each["environ"] or {})]
+    started = [each for each in fields if _is_mine(each["environ"] or {})]
     return [line for each in started if text in (line := " ".join(each["cmdline"] or []))]
 
 
