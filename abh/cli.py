@@ -122,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
     except AbhError as error:
         print(f"abh: {error}", file=sys.stderr)
-        return FAILED
+        return error.status
     except KeyboardInterrupt:
         print("\nabh: interrupted; run the same command again to go on", file=sys.stderr)
         return INTERRUPTED

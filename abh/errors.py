@@ -8,7 +8,8 @@ class AbhError(Exception):
     """A failure a user can act on.
 
     what: one sentence; where: path, command or run; got / expected: the two sides
-    of a comparison, where there are two; next_step: what the user does now.
+    of a comparison, where there are two; next_step: what the user does now;
+    status: the command's exit status.
     """
 
     def __init__(
@@ -20,6 +21,7 @@ class AbhError(Exception):
         expected: object = None,
         next_step: str | None = None,
         tail: str | None = None,
+        status: int = 1,
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -28,6 +30,7 @@ class AbhError(Exception):
         self.expected = expected
         self.next_step = next_step
         self.tail = tail
+        self.status = status
 
     def __str__(self) -> str:
         parts = [("where", self.where), ("got", self.got), ("expected", self.expected), ("next", self.next_step)]

@@ -2,7 +2,8 @@
 """Run a program with alignment-based hugepages, on a kernel that has kernel-patches/6.12/abh.
 
 It and its children get ABH if /sys/kernel/mm/abh/enabled is opt-in or always; with --off, they get none under always.
-`abh exec` becomes the program: its process, output and exit status are the program's own.
+`abh exec` becomes the program: its process, environment, output and exit status are the program's own. As of a shell,
+127 says that there is no such program, 126 that it cannot be run, 1 that ABH is not to be had.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import ctypes
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from abh.errors import AbhError
@@ -20,8 +22,9 @@ ENABLED = Path("/sys/kernel/mm/abh/enabled")
 # include/uapi/linux/prctl.h of the patched kernel.
 PR_SET_ABH = 0x41424800
 PR_ABH_ON, PR_ABH_OFF = 1, 2
-# What bin/abh sets for itself, and what Python ignores for itself.
+# What bin/abh sets for itself, and where it keeps what the user had set; what Python ignores for itself.
 OURS = ("PYTHONPATH", "PYTHONNOUSERSITE")
+USERS = "ABH_USER_"
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -35,17 +38,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Become the program."""
     choose(PR_ABH_OFF if args.off else PR_ABH_ON)
-    if not args.off and "[never]" in ENABLED.read_text():
+    if not args.off and ENABLED.exists() and "[never]" in ENABLED.read_text():
         raise AbhError(
             "ABH is off on this system", where=ENABLED, got="never", next_step=f"echo opt-in > {ENABLED} (as root)"
         )
-    environment = {name: value for name, value in os.environ.items() if name not in OURS}
     for number in IGNORED:
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvpe(args.program, [args.program, *args.arguments], environment)
+        os.execvpe(args.program, [args.program, *args.arguments], users(os.environ))
     except OSError as error:
-        raise AbhError(f"cannot run {args.program}", got=error.strerror, next_step="name a program") from error
+        status = 127 if isinstance(error, FileNotFoundError) else 126
+        raise AbhError(
+            f"cannot run {args.program}", got=error.strerror, next_step="name a program", status=status
+        ) from error
+
+
+def users(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment as it was before bin/abh."""
+    kept = {name: value for name, value in environment.items() if name not in OURS and not name.startswith(USERS)}
+    had = {name.removeprefix(USERS): value for name, value in environment.items() if name.startswith(USERS)}
+    return {**kept, **had}
 
 
 def choose(choice: int) -> None:

@@ -93,6 +93,7 @@ def _kernel() -> bool:
         # As shipped, with random addresses, while another thread reads; the slow kernel watches.
         (*fuzz, "5000", debug, "--aslr", "--noise", "--seed", "3", "--set", "unused_kib=2048"),
         (*fuzz, "10000", debug, "--policy", "opt-in", "--seed", "4"),
+        (*fuzz, "5000", debug, "--seed", "5", "--set", "heap_threshold_kib=0", "--set", "mmap_threshold_kib=0"),
     ]
     return all([_abh(*words) for words in runs])  # a list: each runs even if one before it failed
 

@@ -33,11 +33,26 @@ def kernel(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("words", "choice"), [([], command.PR_ABH_ON), (["--off"], command.PR_ABH_OFF)])
 def test_the_program_gets_its_words_and_nothing_of_ours(kernel, monkeypatch, words, choice):
     monkeypatch.setenv("PYTHONPATH", "ours")
+    monkeypatch.setenv("PYTHONNOUSERSITE", "ours")
+    monkeypatch.setenv("ABH_USER_PYTHONPATH", "theirs")
     args = cli.parse(["exec", *words, "ls", "-l", "--off", "--", "x"])
     command.run(args)
     chosen, (program, argv, environment) = kernel
     assert (chosen, program, argv) == (choice, "ls", ["ls", "-l", "--off", "--", "x"])
-    assert "PYTHONPATH" not in environment and environment["PATH"] == os.environ["PATH"]
+    assert environment["PYTHONPATH"] == "theirs" and environment["PATH"] == os.environ["PATH"]
+    assert "PYTHONNOUSERSITE" not in environment and "ABH_USER_PYTHONPATH" not in environment
+
+
+def test_bin_abh_keeps_what_the_user_had_set(tmp_path):
+    """Without ABH in the kernel there is no exec: so Python itself says what it was given."""
+    (tmp_path / "python").write_text("#!/bin/sh\nenv\n")
+    script = (paths.CHECKOUT / "bin" / "abh").read_text()
+    tail = script[script.index('[ -z "${PYTHONPATH+set}" ]') :].replace("$environment/bin", str(tmp_path))
+    (tmp_path / "python").chmod(0o755)
+    had = {"PATH": os.environ["PATH"], "PYTHONPATH": "a b", "checkout": "/ours"}
+    said = subprocess.run(["sh", "-c", tail], env=had, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert "ABH_USER_PYTHONPATH=a b" in said and "PYTHONPATH=/ours" in said
+    assert not any(line.startswith("ABH_USER_PYTHONHOME") for line in said)
 
 
 def test_a_system_that_says_never_is_told_of(kernel):
@@ -51,8 +66,9 @@ def test_a_program_that_is_not_there(kernel, monkeypatch):
         raise FileNotFoundError(2, os.strerror(2))
 
     monkeypatch.setattr(os, "execvpe", fail)
-    with pytest.raises(AbhError, match="cannot run nothing-of-that-name"):
+    with pytest.raises(AbhError, match="cannot run nothing-of-that-name") as caught:
         command.run(cli.parse(["exec", "nothing-of-that-name"]))
+    assert caught.value.status == 127
 
 
 def test_what_it_asks_is_what_the_kernel_series_defines():
