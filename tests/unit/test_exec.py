@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -61,14 +62,22 @@ def test_a_system_that_says_never_is_told_of(kernel):
         command.run(cli.parse(["exec", "ls"]))
 
 
-def test_a_program_that_is_not_there(kernel, monkeypatch):
+@pytest.mark.parametrize(("number", "status"), [(errno.ENOENT, 127), (errno.EACCES, 126)])
+def test_a_program_that_cannot_be_run(kernel, monkeypatch, capsys, number, status):
     def fail(*words):
-        raise FileNotFoundError(2, os.strerror(2))
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "execvpe", fail)
-    with pytest.raises(AbhError, match="cannot run nothing-of-that-name") as caught:
+    with pytest.raises(AbhError, match="cannot run nothing-of-that-name"):
         command.run(cli.parse(["exec", "nothing-of-that-name"]))
-    assert caught.value.status == 127
+    assert cli.main(["exec", "nothing-of-that-name"]) == status
+    assert "cannot run nothing-of-that-name" in capsys.readouterr().err
+
+
+def test_without_sysfs_the_kernel_alone_decides(kernel):
+    command.ENABLED.unlink()
+    command.run(cli.parse(["exec", "ls"]))
+    assert kernel[0] == command.PR_ABH_ON and kernel[1][0] == "ls"
 
 
 def test_what_it_asks_is_what_the_kernel_series_defines():
