@@ -23,6 +23,7 @@ from abh.bench.machine import Parts
 
 # Compiled objects are kept between builds so that a change to one patch recompiles only what it touches.
 CCACHE = "ccache"
+THP = Path("/sys/kernel/mm/transparent_hugepage")
 CARGO_TARGET = paths.CHECKOUT / "hypervisor/mmu-model/target"  # of a cargo that somebody ran there
 
 
@@ -113,6 +114,12 @@ def _own_series(component: Component) -> series.Series | None:
     return series.load(paths.CHECKOUT / component.series) if component.series else None
 
 
+def _hugepages() -> str:
+    """What the running kernel says of its hugepages: tests that had none are to run again once there are some."""
+    files = [THP / name for name in ("enabled", "hpage_pmd_size")]
+    return " ".join(file.read_text(encoding="ascii").strip() if file.exists() else "none" for file in files)
+
+
 @once
 def key_of(name: str) -> str:
     """The key of a component: every input's content."""
@@ -127,6 +134,7 @@ def _key(component: Component, patches: series.Series | None) -> str:
     parts += [cache.digest_tree(paths.CHECKOUT / folder, ignored) for folder in component.reads]
     parts += [root.path_of(each).name for each in component.roots]
     parts += [key_of(each) for each in component.needs]
+    parts += [_hugepages()] if component.sysfs else []
     return cache.key_of(*parts)
 
 

@@ -2,13 +2,14 @@
 """The kernel's own tests of memory management (tools/testing/selftests/mm), run under one policy after another.
 
 They are compared with themselves: what a test says with ABH off it must say with ABH on. A test that fails or skips in
-this machine under both says nothing about ABH, and is listed as it is; but those that our series brings must pass.
+this machine under both says nothing about ABH, and is listed as it is; but each must come to its end, and those that
+our series brings must pass.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from abh.bench import build, testbed
@@ -55,6 +56,10 @@ OURS = ("skip_anon_align", "explain_thp_faults", "abh")
 OF_ABH = ("abh",)  # they skip on a kernel without its patches
 STOCK = "stock"  # as a policy: a kernel without ABH
 PASSED = "status 0"
+# The machine's first process writes a status for each program that it ran, also for one that a signal ended: none means
+# that the machine went off meanwhile, or that the line came apart.
+NO_STATUS = "no status"
+NOT_RUN = "not run"
 
 # "ok 3 name" of TAP, with or without what follows "#"; numbers and addresses within a name change from run to run.
 TAP = re.compile(r"^(?:# )?(ok|not ok) \d+ (.*)$")
@@ -67,7 +72,7 @@ def outcome(lines: Sequence[str]) -> Outcome:
     """What a test said of itself: its status and its results, in order, without what differs each time."""
     results = [f"{match[1]} {CHANGING.sub('N', match[2])}".rstrip() for line in lines if (match := TAP.match(line))]
     status = [line.removeprefix("TEST ") for line in lines if line.startswith("TEST status ")]
-    return (status[-1] if status else "no status", *results)
+    return (status[-1] if status else NO_STATUS, *results)
 
 
 def split_by_policy(lines: Sequence[str]) -> dict[str, list[str]]:
@@ -85,12 +90,18 @@ def differences(off: dict[str, Outcome], on: dict[str, Outcome]) -> list[str]:
     """What each test says otherwise."""
     found = []
     for name in sorted(off.keys() | on.keys()):
-        here, there = off.get(name, ("not run",)), on.get(name, ("not run",))
+        here, there = off.get(name, (NOT_RUN,)), on.get(name, (NOT_RUN,))
         if here != there:
             found.append(f"{name}: off: {here[0]}, on: {there[0]}")
             found += [f"  only off: {line}" for line in here[1:] if line not in there]
             found += [f"  only on:  {line}" for line in there[1:] if line not in here]
     return found
+
+
+def unfinished(commands: Sequence[str], outcomes: Mapping[str, Outcome]) -> list[str]:
+    """The tests that did not come to their end, which are no comparison even if it was the same under all policies."""
+    statuses = {command: outcomes.get(f"/{command}", (NOT_RUN,))[0] for command in commands}
+    return [f"/{command}: {status}" for command, status in statuses.items() if status in (NO_STATUS, NOT_RUN)]
 
 
 def ours_failed(outcomes: dict[str, Outcome], ours: Sequence[str] = OURS) -> list[str]:
@@ -106,7 +117,8 @@ def ours_failed(outcomes: dict[str, Outcome], ours: Sequence[str] = OURS) -> lis
 def run(
     linux: Path, policies: Sequence[str], *, limit_s: float, tell: Callable[[str], None], only_ours: bool = False
 ) -> bool:
-    """Runs them all under each policy; whether all say the same under all, ours pass, and the kernel is silent."""
+    """Runs them all under each policy; whether all were built and came to their end, all say the same under all
+    policies, ours pass, and the kernel is silent."""
     folder = build.path_of("mm-selftests")
     wanted = set(OURS) if only_ours else {command.split()[0] for command in COMMANDS}
     files = {name: (folder / name).read_bytes() for name in sorted(wanted) if (folder / name).is_file()}
@@ -123,10 +135,15 @@ def run(
     for command, (status, *results) in outcomes[0].items():
         passed = sum(result.startswith("ok") for result in results)
         print(f"{command}: {status}, {passed} of {len(results)} ok")
+    lacking = [f"/{name}: was not built" for name in sorted(wanted - files.keys())]
+    for policy, each in zip(policies, outcomes, strict=True):
+        lacking += [f"{line} ({policy})" for line in unfinished(commands, each)]
+    if lacking:
+        print("\n".join(["tests that have shown nothing:", *lacking]))
     found = [line for other in outcomes[1:] for line in differences(outcomes[0], other)]
     print("\n".join(found) if found else f"the same under: {', '.join(policies)}")
     failed = ours_failed(outcomes[0], OURS if policies[0] != STOCK else [name for name in OURS if name not in OF_ABH])
     print("\n".join(["the series' own tests fail:", *failed]) if failed else "the series' own tests pass")
     if said.problem:
         print(f"selftests: {said.problem}")
-    return not found and not failed and said.problem is None
+    return not lacking and not found and not failed and said.problem is None

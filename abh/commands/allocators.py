@@ -367,12 +367,23 @@ def check_off_is_stock(sandbox: Sandbox, workload: object) -> None:
 
     stock = sandbox.trace(ALLOCATORS[0], workload)
     name = workload.name  # type: ignore[attr-defined]
+    if not any(call in ("brk", "mmap") for call, *_ in stock):  # nothing is the same as nothing
+        raise AbhError("no system call for memory was seen", where=f"strace of {name} (smoke)", got=stock)
     for allocator in (Allocator("patched, no tunable", patched=True), ALLOCATORS[2]):
         if difference := first_difference(sandbox.trace(allocator, workload), stock):
             raise AbhError(
                 f"{allocator.name} is not stock malloc", where=f"system calls of {name} (smoke)", got=difference
             )
     progress.say(f"{name}: with the tunable off, all {len(stock)} system calls for memory are as of stock malloc")
+
+
+def check_all_off_is_stock() -> None:
+    """The same for each workload whose system calls can be compared."""
+    from abh.bench import spec
+
+    known, sandbox = spec.workloads(), Sandbox.make()
+    for name in DETERMINISTIC:
+        check_off_is_stock(sandbox, known[name])
 
 
 # --- results ----------------------------------------------------------------------------------------------------

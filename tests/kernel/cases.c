@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -224,35 +225,48 @@ void enter_group(const char *max, const char *swap)
 		skips("the memory control group cannot be set");
 }
 
-/* Has a userfaultfd watch a range, which is told of what is unmapped of it. */
-int watch(const char *at, size_t bytes)
+/* Has a userfaultfd watch a range, which is told what becomes of it, besides faults: UFFD_FEATURE_EVENT_... */
+int watch(const char *at, size_t bytes, unsigned long events)
 {
-	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_EVENT_UNMAP };
+	struct uffdio_api api = { .api = UFFD_API, .features = events };
 	struct uffdio_register range = { .range = { (uintptr_t)at, bytes }, .mode = UFFDIO_REGISTER_MODE_MISSING };
 	int handle = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
 	if (handle < 0 || ioctl(handle, UFFDIO_API, &api))
-		skips("no userfaultfd that tells of munmap()");
+		skips("no userfaultfd that tells of such events");
 	if (ioctl(handle, UFFDIO_REGISTER, &range))
 		fails("UFFDIO_REGISTER: %s", strerror(errno));
 	return handle;
 }
 
-/* What unmaps memory returns once the message has been read: so it runs in a thread. */
-void expect_told(int handle, void *(*act)(void *), void *with, const char *start, const char *end)
+/*
+ * What a userfaultfd is told of, waits until that has been read: so it runs in a thread. Something else may be done
+ * while it waits.
+ */
+struct uffd_msg told_by(int handle, void *(*act)(void *), void *with, void (*meanwhile)(void))
 {
+	struct pollfd ready = { handle, POLLIN, 0 };
 	struct uffd_msg message;
 	pthread_t thread;
 
 	if (pthread_create(&thread, NULL, act, with))
 		fails("no thread");
-	while (read(handle, &message, sizeof(message)) != sizeof(message))
-		usleep(1000);
+	if (poll(&ready, 1, 10000) != 1)
+		fails("nothing is told");
+	if (meanwhile)
+		meanwhile();
+	if (read(handle, &message, sizeof(message)) != sizeof(message))
+		fails("what is told cannot be read: %s", strerror(errno));
 	pthread_join(thread, NULL);
-	if (message.event != UFFD_EVENT_UNMAP || message.arg.remove.start != (uintptr_t)start ||
+	return message;
+}
+
+void expect_told(struct uffd_msg message, int event, const char *start, const char *end)
+{
+	if (message.event != event || message.arg.remove.start != (uintptr_t)start ||
 	    message.arg.remove.end != (uintptr_t)end)
-		fails("event %d, %#llx to %#llx; expected %p to %p", message.event, message.arg.remove.start,
-		      message.arg.remove.end, (const void *)start, (const void *)end);
+		fails("event %d, %#llx to %#llx; expected %d, %p to %p", message.event, message.arg.remove.start,
+		      message.arg.remove.end, event, (const void *)start, (const void *)end);
 }
 
 bool trace_has(const char *words)

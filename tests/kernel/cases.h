@@ -9,6 +9,7 @@
 #ifndef CASES_H
 #define CASES_H
 
+#include <linux/userfaultfd.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -74,8 +75,9 @@ void fill(char *at, size_t bytes, int seed);
 void expect(const char *at, size_t bytes, int seed, const char *where);
 void limit(int which, long bytes);
 void enter_group(const char *max, const char *swap);
-int watch(const char *at, size_t bytes);
-void expect_told(int handle, void *(*act)(void *), void *with, const char *start, const char *end);
+int watch(const char *at, size_t bytes, unsigned long events);
+struct uffd_msg told_by(int handle, void *(*act)(void *), void *with, void (*meanwhile)(void));
+void expect_told(struct uffd_msg message, int event, const char *start, const char *end);
 bool trace_has(const char *words);
 void kunit(const char *suite, long fewest);
 

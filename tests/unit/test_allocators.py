@@ -172,6 +172,20 @@ def test_off_that_is_not_stock_is_an_error() -> None:
     assert "munmap" in str(error.value.got)
 
 
+def test_no_calls_at_all_are_not_the_same() -> None:
+    blind = SimpleNamespace(trace=lambda allocator, workload: [("execve",)])
+    with pytest.raises(AbhError, match="no system call for memory was seen"):
+        allocators.check_off_is_stock(blind, SimpleNamespace(name="rows"))  # type: ignore[arg-type]
+
+
+def test_every_workload_that_can_be_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(allocators.Sandbox, "make", lambda: "sandbox")
+    monkeypatch.setattr(allocators, "check_off_is_stock", lambda sandbox, workload: seen.append(workload.name))
+    allocators.check_all_off_is_stock()
+    assert tuple(seen) == allocators.DETERMINISTIC
+
+
 # --- what runs --------------------------------------------------------------------------------------------------
 
 

@@ -73,6 +73,18 @@ def test_what_tools_leave_behind_changes_no_key():
     assert not any(build.ignored(each) for each in (model / "Cargo.toml", model / "model/src/target/walk.rs"))
 
 
+def test_other_hugepages_of_the_machine_have_the_tests_run_again_and_rebuild_nothing(rooms, tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "THP", tmp_path)
+    keys = []
+    for mode in (None, "always madvise [never]", "always [madvise] never"):
+        if mode:
+            (tmp_path / "enabled").write_text(mode)
+        build.key_of.cache_clear()
+        keys.append([build.key_of(name) for name in ("glibc-tests", "glibc")])
+    tests, library = zip(*keys, strict=True)
+    assert len(set(tests)) == 3 and len(set(library)) == 1
+
+
 def test_a_failed_build_leaves_its_log_only(rooms, own_cache):
     def recipe(given, words):
         (given["writable"]["/out"] / "half").touch()

@@ -111,6 +111,13 @@ def test_a_selftest_that_says_otherwise_is_found():
     ]
 
 
+def test_a_selftest_without_a_status_is_found_even_if_it_is_so_under_all_policies():
+    lines = ["TEST run /cow", "ok 1 a", "TEST run /khugepaged all:anon", "TEST status signal 14"]
+    outcomes = {name: selftests.outcome(each) for name, each in testbed.outputs(lines)}
+    found = selftests.unfinished(["cow", "khugepaged all:anon", "mdwe_test"], outcomes)
+    assert found == ["/cow: no status", "/mdwe_test: not run"]
+
+
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
     """No kernel, no emulator: what would be run, and what it would say."""
@@ -173,6 +180,45 @@ def test_fuzz_asks_for_a_surplus_where_there_can_be_one(machine, tmp_path):
         assert "--extended" in machine["job"][-1] and "--surplus" not in machine["job"][-1]
     assert command("fuzz", "--set", "mmap_extend=0") == 0
     assert "--surplus" in machine["job"][-1] and "--slack" not in machine["job"][-1]
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """The kernel's selftests, as if they were built."""
+    monkeypatch.setattr(selftests.build, "path_of", lambda name: tmp_path)
+    for each in selftests.COMMANDS:
+        (tmp_path / each.split()[0]).write_bytes(b"program")
+    return tmp_path
+
+
+def selftest_run(but=None, status="TEST status 0"):
+    """What a machine says that runs all under both policies; one of them ends otherwise."""
+    lines = []
+    for policy in ("never", "always"):
+        lines += selftest_lines(policy)
+        for each in selftests.COMMANDS:
+            lines += [f"TEST run /{each}", *([status] if each == but else ["TEST status 0"])]
+    return [*lines, "TEST end well"]
+
+
+def test_selftests_that_say_the_same_pass(machine, built):
+    machine["lines"] = selftest_run()
+    assert command("selftests") == 0
+
+
+def test_a_selftest_that_was_not_built_fails_the_command(machine, built, capsys):
+    (built / "khugepaged").unlink()
+    machine["lines"] = [line for line in selftest_run() if "khugepaged" not in line]
+    assert command("selftests") == 1
+    assert "/khugepaged: was not built\n" in capsys.readouterr().out
+    assert not any("khugepaged" in line for line in machine["job"])
+
+
+def test_a_selftest_that_never_ends_fails_the_command(machine, built, capsys):
+    machine["lines"] = selftest_run(but="cow", status="ok 1 a")
+    assert command("selftests") == 1
+    said = capsys.readouterr().out
+    assert "/cow: no status (never)\n/cow: no status (always)\n" in said and "the same under" in said
 
 
 def test_a_failed_run_fails_the_command(machine):

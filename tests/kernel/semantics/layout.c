@@ -53,17 +53,6 @@ static void start_of_heap(void)
 		fails("of 20 heaps %d start elsewhere than the first, and %d with a hugepage", different, aligned);
 }
 
-static void cactus(void)
-{
-	long vmas = count_vmas(), faults = minor_faults(), size = of_process("VmSize");
-
-	for (int i = 0; i < 24; i++)
-		fill(map(CACTUS), CACTUS, 1);
-	value("cactus.vmas", count_vmas() - vmas);
-	value("cactus.faults", minor_faults() - faults);
-	value("cactus.vmsize_kib", of_process("VmSize") - size);
-}
-
 #define EXECS 1000
 
 /*
@@ -168,7 +157,6 @@ int layout(void)
 
 const struct test semantics_layout[] = {
 	{ "a heap starts with a hugepage, anywhere", start_of_heap, false },
-	{ "cactusBSSN's mappings", cactus, false },
 	{ "random bits of addresses", randomness, false },
 	{ NULL, NULL, false },
 };

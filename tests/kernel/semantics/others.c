@@ -158,7 +158,7 @@ static void told_where_it_starts(void)
 
 	if (!find_vma(base, &start, &end) || pthread_create(&thread, NULL, say, (void *)start))
 		fails("no heap or no thread");
-	for (int i = 0; i < 3000; i++)
+	for (int i = 0; i < 1000; i++)
 		if (brk(base + PAGE) || brk(base + (3 + i % 5) * MIB + PAGE))
 			fails("brk() %d: %s", i, strerror(errno));
 	grown = true;
@@ -173,11 +173,50 @@ static void told_of_a_shrinking_heap(void)
 	int handle;
 
 	fill(base, 3 * MIB, 1);
-	handle = watch(start, 2 * MIB);
+	handle = watch(start, 2 * MIB, UFFD_FEATURE_EVENT_UNMAP);
 	if (brk(top))
 		fails("brk(): %s", strerror(errno));
-	expect_told(handle, (void *(*)(void *))(void *)brk, start + MIB, start + MIB,
+	expect_told(told_by(handle, (void *(*)(void *))(void *)brk, start + MIB, NULL), UFFD_EVENT_UNMAP, start + MIB,
 		    (char *)(((uintptr_t)top + PAGE - 1) & ~(PAGE - 1)));
+}
+
+static char *more;
+
+static void grow_by_more(void)
+{
+	more = grow(64 * KIB);
+	fill(more, 64 * KIB, 2);
+}
+
+struct advice {
+	char *start, *end;
+	int advice, result;
+};
+
+static void *give_back(void *with)
+{
+	struct advice *given = with;
+
+	given->result = madvise(given->start, (size_t)(given->end - given->start), given->advice);
+	return NULL;
+}
+
+/* While a userfaultfd is told of madvise() up to the end of the heap, that grows: what is new is not given back. */
+static void grows_while_told(void)
+{
+	static const int advice[] = { MADV_DONTNEED, MADV_FREE };
+
+	for (int i = 0; i < 2; i++) {
+		char *top = large_heap(), *start = top - 4 * MIB;
+		struct advice given = { start, top, advice[i], -1 };
+		int handle = watch(start, MIB, UFFD_FEATURE_EVENT_REMOVE);
+
+		expect_told(told_by(handle, give_back, &given, grow_by_more), UFFD_EVENT_REMOVE, start, start + MIB);
+		if (given.result)
+			fails("madvise(%d) fails", advice[i]);
+		expect(more, 64 * KIB, 2, "what came meanwhile");
+		close(handle);
+	}
 }
 
 const struct test semantics_others[] = {
@@ -187,5 +226,6 @@ const struct test semantics_others[] = {
 	{ "brk() and calls that name the surplus, at once", races, false },
 	{ "brk() and PR_SET_MM, at once", told_where_it_starts, false },
 	{ "userfaultfd of a heap that shrinks", told_of_a_shrinking_heap, false },
+	{ "userfaultfd of a heap that grows", grows_while_told, false },
 	{ NULL, NULL, false },
 };

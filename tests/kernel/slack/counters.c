@@ -118,15 +118,24 @@ static const struct {
 	const char *name;
 	void (*make)(void);
 } counters[] = {
-	{ "abh_mmap_extended ", an_odd_mapping }, { "abh_mmap_slack_pages ", an_odd_mapping },
-	{ "abh_mmap_small ", a_short_tail },      { "abh_mmap_excluded ", more_than_plain_memory },
-	{ "abh_mmap_no_thp ", no_hugepages },     { "abh_mmap_overcommit ", strict_overcommit },
-	{ "abh_mmap_many ", many_mappings },      { "abh_mmap_no_room ", no_room },
-	{ "abh_mmap_too_much ", too_much },       { "abh_mmap_dropped ", in_the_way },
-	{ "abh_mmap_served ", pieces },           { "abh_mmap_grown ", growth },
-	{ "abh_mmap_kept ", shrinking },          { "abh_mmap_moved ", moving },
-	{ "abh_heap_placed ", run_program },      { "abh_heap_not_placed ", run_program_below_mappings },
+	{ "abh_mmap_extended ", an_odd_mapping },
+	{ "abh_mmap_slack_pages ", an_odd_mapping },
+	{ "abh_mmap_small ", a_short_tail },
+	{ "abh_mmap_excluded ", more_than_plain_memory },
+	{ "abh_mmap_no_thp ", no_hugepages },
+	{ "abh_mmap_overcommit ", strict_overcommit },
+	{ "abh_mmap_many ", many_mappings },
+	{ "abh_mmap_no_room ", no_room },
+	{ "abh_mmap_too_much ", too_much },
+	{ "abh_mmap_dropped ", in_the_way },
+	{ "abh_mmap_served ", pieces },
+	{ "abh_mmap_grown ", growth },
+	{ "abh_mmap_kept ", shrinking },
+	{ "abh_mmap_kept_pages ", shrinking },
+	{ "abh_mmap_moved ", moving },
+	{ "abh_heap_placed ", run_program },
 	{ "abh_heap_too_much ", too_much },
+	{ "abh_heap_not_placed ", run_program_below_mappings },
 };
 
 /* In a process of its own each, as of limits there is no way back. */

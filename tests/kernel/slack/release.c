@@ -235,6 +235,35 @@ static void is_given_back(void)
 	}
 }
 
+static char *watched;
+
+static void *give_back_watched(void *result)
+{
+	*(int *)result = madvise(watched, HUGE + ODD, MADV_DONTNEED);
+	return NULL;
+}
+
+static void grow_watched(void)
+{
+	if (mremap(watched + HUGE, ODD, ODD + 64 * KIB, 0) != watched + HUGE)
+		fails("mremap(): %s", strerror(errno));
+	fill(watched + HUGE + ODD, 64 * KIB, 2);
+}
+
+/* While a userfaultfd is told of what is given back, that grows: what is new is not given back. */
+static void grows_while_told(void)
+{
+	int handle, result = -1;
+
+	watched = with_slack(HUGE + ODD);
+	handle = watch(watched, HUGE, UFFD_FEATURE_EVENT_REMOVE);
+	expect_told(told_by(handle, give_back_watched, &result, grow_watched), UFFD_EVENT_REMOVE, watched,
+		    watched + HUGE);
+	if (result)
+		fails("madvise() fails");
+	expect(watched + HUGE + ODD, 64 * KIB, 2, "what came meanwhile");
+}
+
 /* The last piece of a hugepage that comes and goes. */
 static void last_piece(void)
 {
@@ -302,6 +331,7 @@ const struct test slack_release[] = {
 	{ "nothing is kept under strict overcommit", with_strict_overcommit, true },
 	{ "nothing is kept without mmap_extend", switched_off, true },
 	{ "what is given back splits nothing", is_given_back, true },
+	{ "what is given back grows", grows_while_told, true },
 	{ "the last piece comes and goes", last_piece, true },
 	{ NULL, NULL, false },
 };

@@ -133,9 +133,9 @@ static void *unmap(void *at)
 static void told_of_what_was_named(void)
 {
 	char *at = with_slack(ODD);
-	int handle = watch(at, 64 * PAGE);
+	int handle = watch(at, 64 * PAGE, UFFD_FEATURE_EVENT_UNMAP);
 
-	expect_told(handle, unmap, at, at, at + ODD);
+	expect_told(told_by(handle, unmap, at, NULL), UFFD_EVENT_UNMAP, at, at + ODD);
 	left(at, "munmap()");
 }
 
