@@ -43,7 +43,7 @@ extern const char *state; /* "stock", "off" or "on" */
 
 /* What came of a case with ABH off, for the one with it on. */
 extern struct off {
-	long cactus_vmas, cactus_faults, granted;
+	long cactus_vmas, cactus_faults, granted, moved;
 	long bits[2][ADDRESSES];
 } *off;
 

@@ -109,6 +109,36 @@ static void limit_of_mappings(void)
 		off->granted = n;
 }
 
+/* The same for mappings that move to whole hugepages, and have no slack: stock merges them. */
+static void limit_of_moves(void)
+{
+	enum { N = 60 };
+	long before = read_number("/proc/sys/vm/max_map_count", ""), n = 0;
+	char *room = map(N * 2 * HUGE);
+
+	munmap(room, N * 2 * HUGE);
+	if (write_file("/proc/sys/vm/max_map_count", "%ld", count_vmas() + 300))
+		skips("/proc/sys/vm/max_map_count cannot be written");
+	for (int i = 0; i < N; i++) {
+		char *at = mmap(room + 2 * i * HUGE, HUGE + PAGE, RW, PLAIN | MAP_FIXED_NOREPLACE, -1, 0);
+
+		if (at != room + 2 * i * HUGE)
+			fails("mmap(): %s", strerror(errno));
+	}
+	for (int i = 0; i < N; i++)
+		if (mremap(room + 2 * i * HUGE, HUGE + PAGE, 2 * HUGE + PAGE, MREMAP_MAYMOVE) == MAP_FAILED)
+			fails("mremap(): %s", strerror(errno));
+	while (n < (on() ? off->moved : 1000) &&
+	       mmap(NULL, PAGE, n % 2 ? PROT_READ : PROT_NONE, PLAIN, -1, 0) != MAP_FAILED)
+		n++;
+	write_file("/proc/sys/vm/max_map_count", "%ld", before);
+	value("max_map_count.moved", n);
+	if (on() && n < off->moved)
+		fails("%ld mappings granted, with ABH off %ld", n, off->moved);
+	if (!on())
+		off->moved = n;
+}
+
 static void limit_of_growth(void)
 {
 	char *at = map(ODD);
@@ -128,6 +158,7 @@ const struct test slack_limits[] = {
 	{ "RLIMIT_DATA is exact", limit_of_data, true },
 	{ "RLIMIT_AS and mremap", limit_of_growth, true },
 	{ "vm.max_map_count grants what stock does", limit_of_mappings, true },
+	{ "vm.max_map_count and mremap", limit_of_moves, true },
 	{ "cactusBSSN's mappings", cactus, true },
 	{ "odd mappings merge", merges, true },
 	{ NULL, NULL, false },

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -81,6 +82,51 @@ static void heap_below_slack(void)
 	*(at - 2 * PAGE) = 1;
 }
 
+/* A fixed address may be 0. */
+static void all_from_zero(void)
+{
+	char *at = (char *)HUGE, *zero = NULL;
+
+	if (mmap(at, HUGE, RW, PLAIN | MAP_FIXED_NOREPLACE, -1, 0) != at)
+		skips("something lies at 2 MiB");
+	fill(at, HUGE, 1);
+	if (mremap(at, HUGE, ODD, 0) != at)
+		fails("mremap(): %s", strerror(errno));
+	if (mmap(zero, 2 * HUGE, RW, PLAIN | MAP_FIXED, -1, 0) != zero)
+		skips("nothing may lie at 0");
+	fill(at, HUGE, 2);
+	if (mprotect(at, HUGE, PROT_READ))
+		fails("mprotect(): %s", strerror(errno));
+	expect(at, HUGE, 2, "what was mapped anew");
+}
+
+/* A heap is to end where its surplus does, and a mapping has come behind that, with slack before it. */
+static void heap_up_to_slack(void)
+{
+	char *at = map(ODD), *end;
+	uintptr_t start, after;
+
+	find_vma(at, &start, &after);
+	munmap(at, ODD);
+	end = (char *)start;
+	set_heap(end - 4 * HUGE, end - 4 * HUGE + PAGE);
+	if (syscall(SYS_brk, end - MIB / 2) != (long)(end - MIB / 2))
+		fails("brk() fails");
+	if (!on())
+		return; /* a mapping comes anywhere */
+	for (int tries = 0; tries < 64; tries++) {
+		at = map(ODD);
+		if ((uintptr_t)at - start >= 2 * PAGE)
+			break;
+		munmap(at, ODD);
+	}
+	if (at < end || at > end + HUGE || !is_mapped(end - PAGE))
+		fails("the mapping is at %p, and the surplus should end at %p", (void *)at, (void *)end);
+	if (syscall(SYS_brk, end) != (long)end)
+		fails("brk() to where the surplus ends fails");
+	*(end - 1) = 1;
+}
+
 /* mremap() rounds both lengths of hugetlb memory up, and so unmaps more than it has named. */
 static void hugetlb_over_slack(void)
 {
@@ -139,11 +185,42 @@ static void told_of_what_was_named(void)
 	left(at, "munmap()");
 }
 
+/* Where it would meet a hole without ABH, a call of userfaultfd meets slack. */
+static void told_of_a_hole(void)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_WP };
+	struct uffdio_writeprotect protect = { .mode = UFFDIO_WRITEPROTECT_MODE_WP };
+	int handle = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	char *at = map(4 * HUGE), *other;
+
+	if (handle < 0 || ioctl(handle, UFFDIO_API, &api))
+		skips("no userfaultfd that protects");
+	munmap(at, 4 * HUGE);
+	at = mmap((char *)(((uintptr_t)at + HUGE - 1) & ~(HUGE - 1)), HUGE, RW, PLAIN | MAP_FIXED, -1, 0);
+	fill(at, HUGE, 1);
+	if (mremap(at, HUGE, ODD, 0) != at || (on() && !is_mapped(at + ODD)))
+		fails("nothing is kept");
+	/* Not next to it, else it goes. */
+	other = mmap(at + HUGE + PAGE, 4 * PAGE, RW, PLAIN | MAP_FIXED_NOREPLACE, -1, 0);
+	range.range = (struct uffdio_range){ (uintptr_t)other, 4 * PAGE };
+	if (ioctl(handle, UFFDIO_REGISTER, &range))
+		fails("UFFDIO_REGISTER: %s", strerror(errno));
+	protect.range = (struct uffdio_range){ (uintptr_t)at + ODD, (uintptr_t)other + 4 * PAGE - (uintptr_t)at - ODD };
+	if (ioctl(handle, UFFDIO_WRITEPROTECT, &protect))
+		fails("UFFDIO_WRITEPROTECT: %s", strerror(errno));
+	if (is_mapped(at + ODD))
+		fails("slack is still there");
+}
+
 const struct test slack_stale[] = {
 	{ "a heap over a mapping with slack", heap_over_slack, false },
 	{ "a heap below a mapping with slack", heap_below_slack, false },
+	{ "a heap with a surplus up to slack", heap_up_to_slack, false },
+	{ "a mapping over slack, from address 0", all_from_zero, false },
 	{ "hugetlb memory below slack", hugetlb_over_slack, true },
 	{ "soft-dirty bits of a heap", soft_dirty, false },
 	{ "userfaultfd of a part", told_of_what_was_named, true },
+	{ "userfaultfd over a hole", told_of_a_hole, true },
 	{ NULL, NULL, false },
 };
