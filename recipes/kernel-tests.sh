@@ -7,14 +7,15 @@ cd /main/tests/kernel
 compile() {
 	name=$1
 	shift
-	gcc -O2 -Wall -Wextra -Werror -static -o "/out/$name" "$@"
+	gcc -O2 -Wall -Wextra -Werror -o "/out/$name" "$@"
 	strip "/out/$name"
 }
-compile init init.c
-compile fuzz fuzz.c model.c draw.c access.c map.c advise.c remap.c ops.c maps.c
-compile semantics -pthread cases.c semantics/*.c -lm
-compile slack -pthread cases.c slack/*.c
-compile fixed -nostdlib tell.c
-# The last word counts: a loader, and a program that names it.
+compile init -static init.c
+compile fuzz -static fuzz.c model.c draw.c access.c map.c advise.c remap.c ops.c maps.c
+# Position-independent, as most programs are.
+compile semantics -static-pie -pthread cases.c semantics/*.c -lm
+compile slack -static -pthread cases.c slack/*.c
+compile fixed -static -nostdlib tell.c
+# A loader, and a program that names it.
 compile tell -nostdlib -static-pie tell.c
 gcc -O2 -Wall -Wextra -Werror -pie -nostdlib -Wl,--dynamic-linker=/tell -o /out/pie tell.c

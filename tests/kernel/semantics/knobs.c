@@ -27,12 +27,10 @@ static uintptr_t start_of_heap(void)
 	return start;
 }
 
-/* Stock puts it within 1 GiB behind the program. */
+/* Stock puts it within 1 GiB behind two thirds of the address space, as no other loader was needed for this program. */
 static bool heap_is_far(void)
 {
-	extern char end[];
-
-	return start_of_heap() > (uintptr_t)end + 2048 * MIB;
+	return start_of_heap() > (1ul << 47) / 3 * 2 + 2048 * MIB;
 }
 
 static bool heap_has_offset(void)
