@@ -19,11 +19,11 @@ from pathlib import Path
 
 from abh import paths
 from abh.bench import cache, root, series, source
+from abh.bench.doctor import THP
 from abh.bench.machine import Parts
 
 # Compiled objects are kept between builds so that a change to one patch recompiles only what it touches.
 CCACHE = "ccache"
-THP = Path("/sys/kernel/mm/transparent_hugepage")
 CARGO_TARGET = paths.CHECKOUT / "hypervisor/mmu-model/target"  # of a cargo that somebody ran there
 
 

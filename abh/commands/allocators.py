@@ -23,11 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from abh import paths
+from abh.bench.doctor import THP
 from abh.errors import AbhError
 
 HELP = "compare malloc implementations on this machine, with its own kernel"
 RESULT = "allocators.csv"
-THP_ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+THP_ENABLED = THP / "enabled"
 VMSTAT = Path("/proc/vmstat")
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 PAGES = 512  # regular pages in a hugepage
@@ -368,7 +369,13 @@ def check_off_is_stock(sandbox: Sandbox, workload: object) -> None:
     stock = sandbox.trace(ALLOCATORS[0], workload)
     name = workload.name  # type: ignore[attr-defined]
     if not any(call in ("brk", "mmap") for call, *_ in stock):  # nothing is the same as nothing
-        raise AbhError("no system call for memory was seen", where=f"strace of {name} (smoke)", got=stock)
+        raise AbhError(
+            "no system call for memory was seen",
+            where=f"strace of {name} (smoke)",
+            got=stock,
+            expected="brk or mmap",
+            next_step="see whether strace works here: strace -f -e trace=memory true",
+        )
     for allocator in (Allocator("patched, no tunable", patched=True), ALLOCATORS[2]):
         if difference := first_difference(sandbox.trace(allocator, workload), stock):
             raise AbhError(

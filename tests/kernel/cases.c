@@ -225,18 +225,32 @@ void enter_group(const char *max, const char *swap)
 		skips("the memory control group cannot be set");
 }
 
-/* Has a userfaultfd watch a range, which is told what becomes of it, besides faults: UFFD_FEATURE_EVENT_... */
-int watch(const char *at, size_t bytes, unsigned long events)
+/*
+ * Has a userfaultfd watch a range, which is told what becomes of it, besides faults: UFFD_FEATURE_EVENT_... With
+ * UFFD_FEATURE_PAGEFAULT_FLAG_WP it can protect the range.
+ */
+int watch(const char *at, size_t bytes, unsigned long features)
 {
-	struct uffdio_api api = { .api = UFFD_API, .features = events };
-	struct uffdio_register range = { .range = { (uintptr_t)at, bytes }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_api api = { .api = UFFD_API, .features = features };
+	struct uffdio_register range = { .range = { (uintptr_t)at, bytes },
+					 .mode = features & UFFD_FEATURE_PAGEFAULT_FLAG_WP
+							 ? UFFDIO_REGISTER_MODE_WP
+							 : UFFDIO_REGISTER_MODE_MISSING };
 	int handle = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
 	if (handle < 0 || ioctl(handle, UFFDIO_API, &api))
-		skips("no userfaultfd that tells of such events");
+		skips("no userfaultfd that can do this");
 	if (ioctl(handle, UFFDIO_REGISTER, &range))
 		fails("UFFDIO_REGISTER: %s", strerror(errno));
 	return handle;
+}
+
+void *give_back(void *advice)
+{
+	struct advice *given = advice;
+
+	given->result = madvise(given->start, given->bytes, given->advice);
+	return NULL;
 }
 
 /*

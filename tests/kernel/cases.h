@@ -47,6 +47,13 @@ extern struct off {
 	long bits[2][ADDRESSES];
 } *off;
 
+/* A call of madvise() for a thread, and what it returns. */
+struct advice {
+	char *start;
+	size_t bytes;
+	int advice, result;
+};
+
 int run_tests(int argc, char **argv);
 
 static inline bool on(void)
@@ -75,7 +82,8 @@ void fill(char *at, size_t bytes, int seed);
 void expect(const char *at, size_t bytes, int seed, const char *where);
 void limit(int which, long bytes);
 void enter_group(const char *max, const char *swap);
-int watch(const char *at, size_t bytes, unsigned long events);
+int watch(const char *at, size_t bytes, unsigned long features);
+void *give_back(void *advice);
 struct uffd_msg told_by(int handle, void *(*act)(void *), void *with, void (*meanwhile)(void));
 void expect_told(struct uffd_msg message, int event, const char *start, const char *end);
 bool trace_has(const char *words);

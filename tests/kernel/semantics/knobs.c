@@ -27,7 +27,7 @@ static uintptr_t start_of_heap(void)
 	return start;
 }
 
-/* Stock puts it within 1 GiB behind two thirds of the address space, as no other loader was needed for this program. */
+/* Stock puts the heap of a program that has no loader, as this, within 1 GiB behind two thirds of the address space. */
 static bool heap_is_far(void)
 {
 	return start_of_heap() > (1ul << 47) / 3 * 2 + 2048 * MIB;

@@ -69,6 +69,16 @@ static void merges(void)
 		fails("50 mappings are %ld VMAs", vmas);
 }
 
+/* Maps until that is refused; returns how often it was not. */
+static long map_up_to(long most)
+{
+	long n = 0;
+
+	while (n < most && mmap(NULL, PAGE, n % 2 ? PROT_READ : PROT_NONE, PLAIN, -1, 0) != MAP_FAILED)
+		n++;
+	return n;
+}
+
 /*
  * Neighbours that stock merges have holes between them once their slack is gone. What stock grants within
  * vm.max_map_count is granted nevertheless, and so is what needs a VMA only for dropping slack.
@@ -76,8 +86,7 @@ static void merges(void)
 static void limit_of_mappings(void)
 {
 	enum { N = 60 };
-	long before = read_number("/proc/sys/vm/max_map_count", ""), most = on() ? off->granted : 1000, n = 0,
-	     beyond = 0;
+	long before = read_number("/proc/sys/vm/max_map_count", ""), n, beyond;
 	char *at[N];
 	int refused = 0;
 
@@ -87,16 +96,13 @@ static void limit_of_mappings(void)
 		skips("/proc/sys/vm/max_map_count cannot be written");
 	for (int i = 0; i < N - 10; i++)
 		refused += mprotect(at[i], ODD, PROT_READ) || mprotect(at[i], ODD, RW);
-	while (n < most && mmap(NULL, PAGE, n % 2 ? PROT_READ : PROT_NONE, PLAIN, -1, 0) != MAP_FAILED)
-		n++;
+	n = map_up_to(on() ? off->granted : 1000);
 	for (int i = N - 10; i < N - 1; i++)
 		refused += !!mprotect(at[i], ODD, RW);
 	/* What takes from slack makes no more room for others. */
 	if (on() && mremap(at[N - 1], ODD, ODD + PAGE, 0) != at[N - 1])
 		fails("mremap() into slack: %s", strerror(errno));
-	while (on() && beyond < 2000 &&
-	       mmap(NULL, PAGE, beyond % 2 ? PROT_READ : PROT_NONE, PLAIN, -1, 0) != MAP_FAILED)
-		beyond++;
+	beyond = on() ? map_up_to(2000) : 0;
 	write_file("/proc/sys/vm/max_map_count", "%ld", before);
 	value("max_map_count.granted", n);
 	value("max_map_count.beyond", beyond);
@@ -113,7 +119,7 @@ static void limit_of_mappings(void)
 static void limit_of_moves(void)
 {
 	enum { N = 60 };
-	long before = read_number("/proc/sys/vm/max_map_count", ""), n = 0;
+	long before = read_number("/proc/sys/vm/max_map_count", ""), n;
 	char *room = map(N * 2 * HUGE);
 
 	munmap(room, N * 2 * HUGE);
@@ -128,9 +134,7 @@ static void limit_of_moves(void)
 	for (int i = 0; i < N; i++)
 		if (mremap(room + 2 * i * HUGE, HUGE + PAGE, 2 * HUGE + PAGE, MREMAP_MAYMOVE) == MAP_FAILED)
 			fails("mremap(): %s", strerror(errno));
-	while (n < (on() ? off->moved : 1000) &&
-	       mmap(NULL, PAGE, n % 2 ? PROT_READ : PROT_NONE, PLAIN, -1, 0) != MAP_FAILED)
-		n++;
+	n = map_up_to(on() ? off->moved : 1000);
 	write_file("/proc/sys/vm/max_map_count", "%ld", before);
 	value("max_map_count.moved", n);
 	if (on() && n < off->moved)

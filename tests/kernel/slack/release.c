@@ -237,12 +237,6 @@ static void is_given_back(void)
 
 static char *watched;
 
-static void *give_back_watched(void *result)
-{
-	*(int *)result = madvise(watched, HUGE + ODD, MADV_DONTNEED);
-	return NULL;
-}
-
 static void grow_watched(void)
 {
 	if (mremap(watched + HUGE, ODD, ODD + 64 * KIB, 0) != watched + HUGE)
@@ -253,13 +247,11 @@ static void grow_watched(void)
 /* While a userfaultfd is told of what is given back, that grows: what is new is not given back. */
 static void grows_while_told(void)
 {
-	int handle, result = -1;
+	struct advice given = { watched = with_slack(HUGE + ODD), HUGE + ODD, MADV_DONTNEED, -1 };
+	int handle = watch(watched, HUGE, UFFD_FEATURE_EVENT_REMOVE);
 
-	watched = with_slack(HUGE + ODD);
-	handle = watch(watched, HUGE, UFFD_FEATURE_EVENT_REMOVE);
-	expect_told(told_by(handle, give_back_watched, &result, grow_watched), UFFD_EVENT_REMOVE, watched,
-		    watched + HUGE);
-	if (result)
+	expect_told(told_by(handle, give_back, &given, grow_watched), UFFD_EVENT_REMOVE, watched, watched + HUGE);
+	if (given.result)
 		fails("madvise() fails");
 	expect(watched + HUGE + ODD, 64 * KIB, 2, "what came meanwhile");
 }

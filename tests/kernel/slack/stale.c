@@ -60,6 +60,20 @@ static void heap_over_slack(void)
 	next_is_mapped();
 }
 
+/* A mapping that comes to the hole at start, with slack before it: it does not come to the same page each time. */
+static char *with_slack_before(uintptr_t start)
+{
+	char *at = NULL;
+
+	for (int tries = 0; tries < 64; tries++) {
+		at = map(ODD);
+		if (!on() || (uintptr_t)at - start >= 2 * PAGE)
+			break;
+		munmap(at, ODD);
+	}
+	return at;
+}
+
 /* What lies around a mapping is not in the way of a heap that grows. */
 static void heap_below_slack(void)
 {
@@ -69,13 +83,7 @@ static void heap_below_slack(void)
 	find_vma(at, &start, &end);
 	munmap(at, ODD);
 	set_heap((char *)start - 16 * PAGE, (char *)start - 8 * PAGE);
-	/* It comes to the same place, but not to the same page of it. */
-	for (int tries = 0; tries < 64; tries++) {
-		at = map(ODD);
-		if (!on() || (uintptr_t)at - start >= 2 * PAGE)
-			break;
-		munmap(at, ODD);
-	}
+	at = with_slack_before(start);
 	/* A page stays free between a heap and what follows. */
 	if (syscall(SYS_brk, at - PAGE) != (long)(at - PAGE))
 		fails("brk() up to the program's part of a mapping fails");
@@ -114,12 +122,7 @@ static void heap_up_to_slack(void)
 		fails("brk() fails");
 	if (!on())
 		return; /* a mapping comes anywhere */
-	for (int tries = 0; tries < 64; tries++) {
-		at = map(ODD);
-		if ((uintptr_t)at - start >= 2 * PAGE)
-			break;
-		munmap(at, ODD);
-	}
+	at = with_slack_before(start);
 	if (at < end || at > end + HUGE || !is_mapped(end - PAGE))
 		fails("the mapping is at %p, and the surplus should end at %p", (void *)at, (void *)end);
 	if (syscall(SYS_brk, end) != (long)end)
@@ -188,14 +191,10 @@ static void told_of_what_was_named(void)
 /* Where it would meet a hole without ABH, a call of userfaultfd meets slack. */
 static void told_of_a_hole(void)
 {
-	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
-	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_WP };
 	struct uffdio_writeprotect protect = { .mode = UFFDIO_WRITEPROTECT_MODE_WP };
-	int handle = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	char *at = map(4 * HUGE), *other;
+	int handle;
 
-	if (handle < 0 || ioctl(handle, UFFDIO_API, &api))
-		skips("no userfaultfd that protects");
 	munmap(at, 4 * HUGE);
 	at = mmap((char *)(((uintptr_t)at + HUGE - 1) & ~(HUGE - 1)), HUGE, RW, PLAIN | MAP_FIXED, -1, 0);
 	fill(at, HUGE, 1);
@@ -203,9 +202,7 @@ static void told_of_a_hole(void)
 		fails("nothing is kept");
 	/* Not next to it, else it goes. */
 	other = mmap(at + HUGE + PAGE, 4 * PAGE, RW, PLAIN | MAP_FIXED_NOREPLACE, -1, 0);
-	range.range = (struct uffdio_range){ (uintptr_t)other, 4 * PAGE };
-	if (ioctl(handle, UFFDIO_REGISTER, &range))
-		fails("UFFDIO_REGISTER: %s", strerror(errno));
+	handle = watch(other, 4 * PAGE, UFFD_FEATURE_PAGEFAULT_FLAG_WP);
 	protect.range = (struct uffdio_range){ (uintptr_t)at + ODD, (uintptr_t)other + 4 * PAGE - (uintptr_t)at - ODD };
 	if (ioctl(handle, UFFDIO_WRITEPROTECT, &protect))
 		fails("UFFDIO_WRITEPROTECT: %s", strerror(errno));
