@@ -31,7 +31,7 @@ mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the 
 	@for policy in reg thp; do $(ABH) sweep "tlb-overflow@native~$$policy" || exit; done
 	@$(ABH) report
 
-aims: ## what ABH is to reach, in programs of size paper, natively: about half an hour
+aims: ## what ABH is to reach, in programs of size paper, natively: half an hour to an hour
 	@$(ABH) study --size paper --environment native --policy reg --policy thp --policy abh \
 		--workload sqlite --workload cpython --workload dedup --workload mcf --workload xalan --workload cc1
 

@@ -18,7 +18,8 @@ TITLE = "Instructions against THP"
 CAPTION = (
     f"How many more instructions, or fewer, the machine executes while the workload runs than under {STOCK_POLICY}: "
     "program, kernel and hypervisor together. More than half a percent more is marked, and named below. They are "
-    "no times: clearing a hugepage is few instructions, walking tables is none."
+    "no times: clearing a hugepage is few instructions, walking tables is none. abh-off does what "
+    f"{STOCK_POLICY} does: how far the two are apart is chance, of addresses and of what the hypervisor does meanwhile."
 )
 KINDS = ("counted",)
 KEY = "instructions"
