@@ -25,15 +25,14 @@ report: ## results measured so far to tables, figures and a page
 mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the MMU
 	@$(ABH) study --mmu i7-3770 --workload tlb-overflow --workload set-conflict --workload sqlite --workload mcf \
 		--policy reg --policy thp --policy abh
-	@$(ABH) study --mmu i7-3770 --workload dedup --workload xalan \
+	@$(ABH) study --mmu i7-3770 --workload dedup --workload cactus --workload xalan \
 		--environment native --environment kvm-hap --environment kvm-shadow \
 		--policy reg --policy thp --policy abh
 	@for policy in reg thp; do $(ABH) sweep "tlb-overflow@native~$$policy" || exit; done
 	@$(ABH) report
 
-aims: ## what ABH is to reach, in programs of size paper, natively: half an hour to an hour
-	@$(ABH) study --size paper --environment native --policy reg --policy thp --policy abh \
-		--workload sqlite --workload cpython --workload dedup --workload mcf --workload xalan --workload cc1
+aims: ## what ABH is to reach, and what it may cost, in programs of size paper, natively: about an hour
+	@$(ABH) study --size paper --environment native --policy reg --policy thp --policy abh
 
 ablation: ## each mechanism of ABH alone, and each left out, natively
 	@$(ABH) study --environment native --policy thp --policy abh
