@@ -3,7 +3,8 @@
 
 It and its children get ABH if /sys/kernel/mm/abh/enabled is opt-in or always; with --off, they get none under always.
 `abh exec` becomes the program: its process, environment, output and exit status are the program's own. As of a shell,
-127 says that there is no such program, 126 that it cannot be run, 1 that ABH is not to be had.
+127 says that there is no such program, 126 that it cannot be run, 1 that ABH is not to be had. Nothing but Python's own
+library may be imported here and on the way here: bin/abh starts it without the bench's packages.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ ENABLED = Path("/sys/kernel/mm/abh/enabled")
 # include/uapi/linux/prctl.h of the patched kernel.
 PR_SET_ABH = 0x41424800
 PR_ABH_ON, PR_ABH_OFF = 1, 2
-# What bin/abh sets for itself, and where it keeps what the user had set; what Python ignores for itself.
-OURS = ("PYTHONPATH", "PYTHONNOUSERSITE")
-USERS = "ABH_USER_"
+ENVIRONMENT = Path("/proc/self/environ")
+# What Python ignores for itself.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     for number in IGNORED:
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvpe(args.program, [args.program, *args.arguments], users(os.environ))
+        os.execvpe(args.program, [args.program, *args.arguments], environment())
     except OSError as error:
         status = 127 if isinstance(error, FileNotFoundError) else 126
         raise AbhError(
@@ -53,11 +53,12 @@ def run(args: argparse.Namespace) -> int:
         ) from error
 
 
-def users(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment as it was before bin/abh."""
-    kept = {name: value for name, value in environment.items() if name not in OURS and not name.startswith(USERS)}
-    had = {name.removeprefix(USERS): value for name, value in environment.items() if name.startswith(USERS)}
-    return {**kept, **had}
+def environment() -> Mapping[bytes, bytes]:
+    """The environment that this process was given: where it names no locale, Python has set LC_CTYPE in its own."""
+    if not ENVIRONMENT.exists():
+        return os.environb
+    given = ENVIRONMENT.read_bytes().split(b"\0")
+    return dict(each.split(b"=", 1) for each in given if b"=" in each)
 
 
 def choose(choice: int) -> None:

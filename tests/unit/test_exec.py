@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,18 @@ from abh.commands import exec as command
 from abh.errors import AbhError
 
 HAS_ABH = command.ENABLED.exists()
+OF_A_SHELL = ("_", "SHLVL", "OLDPWD")  # some shells that may be /bin/sh set them for what they run
+# A Python that bin/abh can use, without any package, for which every kernel has ABH.
+PATCHED = """#!{python} -BIS
+import ctypes, sys, types
+if sys.argv[1] == "-V":
+    print("Python", sys.version.split()[0])
+else:
+    ctypes.CDLL = lambda *_, **__: types.SimpleNamespace(prctl=lambda *_: 0)
+    code = sys.argv[sys.argv.index("-c") + 1]
+    del sys.argv[1 : sys.argv.index("-c") + 2]
+    exec(code)
+"""
 
 
 @pytest.fixture
@@ -32,28 +45,16 @@ def kernel(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("words", "choice"), [([], command.PR_ABH_ON), (["--off"], command.PR_ABH_OFF)])
-def test_the_program_gets_its_words_and_nothing_of_ours(kernel, monkeypatch, words, choice):
-    monkeypatch.setenv("PYTHONPATH", "ours")
-    monkeypatch.setenv("PYTHONNOUSERSITE", "ours")
-    monkeypatch.setenv("ABH_USER_PYTHONPATH", "theirs")
-    args = cli.parse(["exec", *words, "ls", "-l", "--off", "--", "x"])
-    command.run(args)
-    chosen, (program, argv, environment) = kernel
+def test_the_program_gets_its_words(kernel, words, choice):
+    command.run(cli.parse(["exec", *words, "ls", "-l", "--off", "--", "x"]))
+    chosen, (program, argv, _) = kernel
     assert (chosen, program, argv) == (choice, "ls", ["ls", "-l", "--off", "--", "x"])
-    assert environment["PYTHONPATH"] == "theirs" and environment["PATH"] == os.environ["PATH"]
-    assert "PYTHONNOUSERSITE" not in environment and "ABH_USER_PYTHONPATH" not in environment
 
 
-def test_bin_abh_keeps_what_the_user_had_set(tmp_path):
-    """Without ABH in the kernel there is no exec: so Python itself says what it was given."""
-    (tmp_path / "python").write_text("#!/bin/sh\nenv\n")
-    script = (paths.CHECKOUT / "bin" / "abh").read_text()
-    tail = script[script.index('[ -z "${PYTHONPATH+set}" ]') :].replace("$environment/bin", str(tmp_path))
-    (tmp_path / "python").chmod(0o755)
-    had = {"PATH": os.environ["PATH"], "PYTHONPATH": "a b", "checkout": "/ours"}
-    said = subprocess.run(["sh", "-c", tail], env=had, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert "ABH_USER_PYTHONPATH=a b" in said and "PYTHONPATH=/ours" in said
-    assert not any(line.startswith("ABH_USER_PYTHONHOME") for line in said)
+def test_without_proc_the_environment_is_what_python_makes_of_it(kernel, monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "ENVIRONMENT", tmp_path / "none")
+    command.run(cli.parse(["exec", "ls"]))
+    assert kernel[1][2] == os.environb
 
 
 def test_a_system_that_says_never_is_told_of(kernel):
@@ -89,9 +90,53 @@ def test_what_it_asks_is_what_the_kernel_series_defines():
         assert getattr(command, name) == defined[name]
 
 
+@pytest.fixture
+def launcher(tmp_path):
+    """Runs bin/abh of a copy of the checkout: with an empty cache, and on PATH only what finds the checkout."""
+    for folder in ("bin", "abh"):
+        copied = tmp_path / "checkout" / folder
+        shutil.copytree(paths.CHECKOUT / folder, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("cache", "path"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "path/readlink").symlink_to(shutil.which("readlink"))
+    (tmp_path / "python").write_text(PATCHED.format(python=sys.executable))
+    (tmp_path / "python").chmod(0o755)
+    had = {"PATH": f"{tmp_path}/path", "PWD": str(tmp_path), "HOME": str(tmp_path), "ABH_CACHE": f"{tmp_path}/cache"}
+
+    def run(*words, **environment):
+        """What bin/abh did, and the environment it was started with."""
+        before, given = sorted(tmp_path.rglob("*")), {**had, "ABH_PYTHON": f"{tmp_path}/python", **environment}
+        program = tmp_path / "checkout/bin/abh"
+        done = subprocess.run([program, *words], env=given, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert sorted(tmp_path.rglob("*")) == before  # nothing is made
+        return done, given
+
+    return run
+
+
 @pytest.mark.skipif(HAS_ABH, reason="this kernel has ABH")
-def test_a_kernel_without_it():
-    done = subprocess.run(
-        [sys.executable, "-m", "abh", "exec", "true"], cwd=paths.CHECKOUT, capture_output=True, text=True, check=False
-    )
+def test_a_kernel_without_it(launcher):
+    done, _ = launcher("exec", "/bin/true", ABH_PYTHON=sys.executable)
     assert done.returncode == 1 and "has no alignment-based hugepages" in done.stderr
+
+
+def test_bin_abh_gives_the_program_the_users_own_environment(launcher):
+    # What Python heeds, what bin/abh itself calls things, and no locale, for which Python would set one.
+    odd = {"PYTHONPATH": "a b", "PYTHONHOME": "/x", "PYTHONNOUSERSITE": "", "python": "1", "checkout": "2", "path": "3"}
+    done, given = launcher("exec", "--off", shutil.which("env"), "-0", **odd)
+    got = dict(each.split("=", 1) for each in done.stdout.split("\0") if each)
+    assert done.returncode == 0, done.stderr
+    assert {name: value for name, value in got.items() if name not in OF_A_SHELL} == given
+
+
+@pytest.mark.parametrize(
+    ("words", "status"), [(["nothing-of-that-name"], 127), (["/"], 126), (["/bin/sh", "-c", "exit 7"], 7)]
+)
+def test_bin_abh_ends_as_the_program_does(launcher, words, status):
+    done, _ = launcher("exec", "--off", *words)
+    assert done.returncode == status and ("cannot run" in done.stderr) == (status != 7), done.stderr
+
+
+def test_bin_abh_without_a_python_says_so_and_gets_none(launcher):
+    done, _ = launcher("exec", "true", ABH_PYTHON="/nonexistent/python3")
+    assert done.returncode == 1 and "abh exec needs Python" in done.stderr and "3.11 or newer" in done.stderr

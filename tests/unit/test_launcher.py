@@ -262,9 +262,22 @@ def test_a_machine_without_apt_is_told_what_it_lacks(machine):
     assert "missing: bubblewrap" in err
 
 
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_exec_wants_a_python_and_nothing_else(machine, uid):
+    machine.user(uid)
+    machine.packages("bubblewrap bwrap all why\npython3-venv python3:ensurepip all why\n")
+    machine.script("apt-get", '#!/bin/sh\necho apt-get >>"$FAKE/calls"\n')
+    (machine.fake / "no-ensurepip").touch()
+    status, out, err = machine.run("exec", "a b", "--x", PYTHONPATH="theirs", HOME="", ABH_CACHE="")
+    assert (status, err, machine.calls()) == (0, "", [])
+    assert out.splitlines()[0].endswith(f" {machine.checkout} exec a b --x") and "PYTHONPATH=theirs" in out
+    assert not machine.cache.exists()
+
+
+@pytest.mark.parametrize("command", ["list", "exec"])
 @pytest.mark.parametrize("version", ["2.7.18", "3.9.2", "3.10.14"])
-def test_an_old_python_is_refused(machine, version):
-    status, _, err = machine.run("list", FAKE_VERSION=version)
+def test_an_old_python_is_refused(machine, command, version):
+    status, _, err = machine.run(command, FAKE_VERSION=version)
     assert status == 1
     assert "Python is too old" in err
     assert version in err
