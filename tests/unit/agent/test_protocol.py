@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,22 +13,21 @@ import pytest
 from abh import paths
 from abh.bench import cell, machine
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
-HARNESS = Path(__file__).with_name("protocol_harness.c")
+HARNESS = "tests/unit/agent/protocol_harness.c"
 # /proc/vmstat and memory.stat have keys that begin like others.
 TABLE = "thp_split_page_failed 7\nthp_split_page 5\nanon 10\nanon_thp 2097152\npgfault 123456789012\nlast -4"
 
 
 @pytest.fixture(scope="session")
-def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("agent") / "harness"
+def harness(tmp_path_factory: pytest.TempPathFactory, in_build_root: Callable[[Path, Path], list[str]]) -> Path:
+    out = tmp_path_factory.mktemp("agent")
     words = ["cc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-O1", "-fsanitize=undefined", "-fno-sanitize-recover"]
     done = subprocess.run(
-        [*words, "-I", str(paths.CHECKOUT / "agent"), "-o", str(out), str(HARNESS)],
+        [*in_build_root(paths.CHECKOUT, out), *words, "-static", "-Iagent", "-o", "/out/harness", HARNESS],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return out
+    return out / "harness"
 
 
 def run(harness: Path, verb: str, file: Path, word: object) -> subprocess.CompletedProcess[str]:
