@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Limits: what stock grants is granted. */
+/* Limits: what stock grants is granted. For RLIMIT_AS and RLIMIT_DATA of mappings see slack/limits.c. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,22 +35,6 @@ static void exactly(long got, long stock, const char *what)
 		fails("%s: %ld granted, stock grants %ld", what, got, stock);
 }
 
-static void rlimit_as(void)
-{
-	long size = of_process("VmSize") * (long)KIB;
-
-	limit(RLIMIT_AS, size + 10 * (long)ODD);
-	at_least(count_maps(ODD, PLAIN, 100), 10, "RLIMIT_AS.mappings");
-}
-
-static void rlimit_data(void)
-{
-	long size = of_process("VmData") * (long)KIB;
-
-	limit(RLIMIT_DATA, size + 10 * (long)ODD);
-	at_least(count_maps(ODD, PLAIN, 100), 10, "RLIMIT_DATA.mappings");
-}
-
 static void rlimit_data_heap(void)
 {
 	long size = of_process("VmData") * (long)KIB, n = 0;
@@ -72,17 +55,6 @@ static void rlimit_as_heap(void)
 	while (n < 1000 && sbrk(PAGE) != (void *)-1)
 		n++;
 	exactly(n, 100, "RLIMIT_AS.heap_pages");
-}
-
-static void rlimit_as_mremap(void)
-{
-	long size;
-	char *at = map(ODD);
-
-	size = of_process("VmSize") * (long)KIB;
-	limit(RLIMIT_AS, size + (long)ODD);
-	if (mremap(at, ODD, 2 * ODD, MREMAP_MAYMOVE) == MAP_FAILED)
-		fails("mremap up to the limit: %s", strerror(errno));
 }
 
 static void overcommit(void)
@@ -227,9 +199,6 @@ static void pressure(void)
 }
 
 const struct test semantics_limits[] = {
-	{ "RLIMIT_AS", rlimit_as, false },
-	{ "RLIMIT_AS and mremap", rlimit_as_mremap, false },
-	{ "RLIMIT_DATA", rlimit_data, false },
 	{ "RLIMIT_DATA and the heap", rlimit_data_heap, false },
 	{ "RLIMIT_AS and the heap", rlimit_as_heap, false },
 	{ "strict overcommit", overcommit, false },
