@@ -217,8 +217,8 @@ static void choice(void)
 const struct test semantics_told[] = {
 	{ "counters, and /proc/PID/status", counters, false },
 	{ "counters of limits and locks", counters_of_limits, false },
-	{ "tracepoint", tracepoint, false },
-	{ "KUnit", arithmetic, false },
+	{ "tracepoint of heaps", tracepoint, false },
+	{ "KUnit of heaps", arithmetic, false },
 	{ "programs choose by prctl", choice, false },
 	{ "nobody chooses for set-user-ID programs", choice_for_others, false },
 	{ NULL, NULL, false },

@@ -28,7 +28,7 @@ static void arithmetic(void)
 }
 
 const struct test slack_told[] = {
-	{ "tracepoint", tracepoint, true },
-	{ "KUnit", arithmetic, true },
+	{ "tracepoint of mappings", tracepoint, true },
+	{ "KUnit of mappings", arithmetic, true },
 	{ NULL, NULL, false },
 };
