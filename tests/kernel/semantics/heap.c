@@ -116,7 +116,7 @@ static void heap_gets_hugepages(void)
 	long faults;
 	size_t size = 0;
 
-	if (read_number("/sys/kernel/mm/transparent_hugepage/enabled", "[always]") < 0)
+	if (!thp_always())
 		skips("transparent hugepages are not always on");
 	for (faults = minor_faults(); size < 16 * MIB; size += 132 * KIB)
 		fill(grow(132 * KIB), 132 * KIB, 1);
