@@ -11,6 +11,9 @@
 #include "../cases.h"
 #include "semantics.h"
 
+#define ADMIN_RESERVE "/proc/sys/vm/admin_reserve_kbytes"
+#define USER_RESERVE "/proc/sys/vm/user_reserve_kbytes"
+
 /* How many mappings a process gets before it is refused. */
 static long count_maps(size_t bytes, int flags, long most)
 {
@@ -59,17 +62,18 @@ static void rlimit_as_heap(void)
 
 static void overcommit(void)
 {
-	long free, n;
+	long free, n, admin = read_number(ADMIN_RESERVE, ""), user = read_number(USER_RESERVE, "");
 
 	if (write_file("/proc/sys/vm/overcommit_memory", "2"))
 		skips("/proc/sys/vm/overcommit_memory cannot be written");
 	/* Strict: what is mapped counts. A part is kept back for the administrator and for this process. */
-	write_file("/proc/sys/vm/overcommit_kbytes", "300000");
-	write_file("/proc/sys/vm/admin_reserve_kbytes", "0");
-	write_file("/proc/sys/vm/user_reserve_kbytes", "0");
+	write_file(ADMIN_RESERVE, "0");
+	write_file(USER_RESERVE, "0");
 	free = (read_number("/proc/meminfo", "CommitLimit") - read_number("/proc/meminfo", "Committed_AS")) * (long)KIB;
 	n = count_maps(ODD, PLAIN, 100000);
 	write_file("/proc/sys/vm/overcommit_memory", "0");
+	write_file(ADMIN_RESERVE, "%ld", admin);
+	write_file(USER_RESERVE, "%ld", user);
 	at_least(n, free / (long)ODD - 2, "overcommit.mappings"); /* 2: other processes change it meanwhile */
 }
 

@@ -184,8 +184,7 @@ static void with_strict_overcommit(void)
 {
 	int stays;
 
-	if (write_file("/proc/sys/vm/overcommit_kbytes", "1000000") ||
-	    write_file("/proc/sys/vm/overcommit_memory", "2"))
+	if (write_file("/proc/sys/vm/overcommit_memory", "2"))
 		skips("overcommit is as it is");
 	stays = kept();
 	write_file("/proc/sys/vm/overcommit_memory", "0");
