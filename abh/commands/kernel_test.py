@@ -35,6 +35,7 @@ OF_DEBUG = {  # what only the debug kernel has
     "KUnit of heaps",
     "KUnit of mappings",
     "nothing is extended for 32 bits",
+    "ABH leaves programs of 32 bits alone",
 }
 OF_ABH = {
     "counters, and /proc/PID/status",
