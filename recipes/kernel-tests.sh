@@ -19,3 +19,11 @@ compile fixed -static -nostdlib tell.c
 # A loader, and a program that names it.
 compile tell -nostdlib -static-pie tell.c
 gcc -O2 -Wall -Wextra -Werror -pie -nostdlib -Wl,--dynamic-linker=/tell -o /out/pie tell.c
+# Of 32 bits there is no library, and no headers but the kernel's.
+compile32() {
+	compile "$@" -m32 -ffreestanding -isystem /usr/include/x86_64-linux-gnu -nostdlib bits.c
+}
+compile32 bits32 -static
+compile32 bits32-loader -static-pie
+compile32 bits32-pie -pie -Wl,--dynamic-linker=/bits32-loader
+compile bits64 -static -nostdlib bits.c

@@ -30,6 +30,7 @@
 #define SKIPPED 4
 #define NO_BOUND "1073741824" /* KiB, of unused_kib: most cases are of what one mapping gets */
 #define ADDRESSES 6           /* that "tell" writes */
+#define SEEN 8192             /* bytes, more than "bits32" writes */
 
 struct test {
 	const char *name;
@@ -45,6 +46,7 @@ extern const char *state; /* "stock", "off" or "on" */
 extern struct off {
 	long cactus_vmas, cactus_faults, granted, moved;
 	long bits[2][ADDRESSES];
+	char narrow[2][SEEN];
 } *off;
 
 /* A call of madvise() for a thread, and what it returns. */

@@ -42,6 +42,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "abh.h"
 #include "maps.h"
 #include "model.h"
 #include "ops.h"
@@ -50,12 +51,6 @@
 #define HANG_S 600
 #define PROGRESS_S 10
 #define SHRINK_RUNS 1500
-
-#ifndef PR_SET_ABH
-#define PR_SET_ABH 0x41424800
-#define PR_GET_ABH 0x41424801
-#endif
-#define PR_ABH_ON 1
 
 static struct {
 	uint64_t seed, ops, first;

@@ -109,6 +109,21 @@ static void remap_and_keep(struct range old)
 	model_move(old, given(got, length_of(old), "mremap"), true);
 }
 
+/* What the program has not got does not move: beside a mapping, and behind the heap, may be what the kernel keeps. */
+static void remap_nothing(struct range beside)
+{
+	size_t n = one_in(2) ? beside.end : beside.start - 1, pages = 1 + draw_pages(1500);
+	void *got;
+
+	if (n >= PAGES || page[n].flags & (MAPPED | FOREIGN))
+		return;
+	got = mremap((void *)address_of(n), PAGE, pages * PAGE, MREMAP_MAYMOVE);
+	say("mremap(%#lx, %#lx, %#lx, MREMAP_MAYMOVE) = %p\n", address_of(n), PAGE, pages * PAGE, got);
+	if (got != MAP_FAILED || errno != EFAULT)
+		fail("mremap() of %#lx, which is not mapped: %p, %s; expected: %s", address_of(n), got,
+		     strerror(errno), strerror(EFAULT));
+}
+
 void op_mremap(void)
 {
 	struct range old;
@@ -117,6 +132,10 @@ void op_mremap(void)
 	if (!mapped_pages)
 		return;
 	at = nth_mapped(below(mapped_pages));
+	if (one_in(8)) {
+		remap_nothing(area_around(at));
+		return;
+	}
 	old = uniform_around(at);
 	if (one_in(3))
 		old.start = at;

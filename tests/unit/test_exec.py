@@ -85,9 +85,12 @@ def test_what_it_asks_is_what_the_kernel_series_defines():
     whole = series.load(paths.CHECKOUT / testbed.KERNEL_SERIES)
     files = [part for name in whole.patches for part in (whole.folder / name).read_text().split("\ndiff --git ")]
     header = "\n".join(part for part in files if part.startswith("a/include/uapi/linux/prctl.h "))
-    defined = {name: int(value, 0) for name, value in re.findall(r"^\+# ?define (PR_\w+)\s+(\w+)", header, re.M)}
+    define = r"# ?define (PR_\w+)\s+(\w+)"
+    defined = {name: int(value, 0) for name, value in re.findall(rf"^\+{define}", header, re.M)}
     for name in ("PR_SET_ABH", "PR_ABH_ON", "PR_ABH_OFF"):
         assert getattr(command, name) == defined[name]
+    of_tests = (paths.CHECKOUT / "tests/kernel/abh.h").read_text()
+    assert {name: int(value, 0) for name, value in re.findall(rf"^{define}", of_tests, re.M)} == defined
 
 
 @pytest.fixture

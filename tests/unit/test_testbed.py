@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -242,9 +243,9 @@ def test_semantics_compares_with_the_unpatched_kernel(machine, monkeypatch, off,
 @pytest.mark.parametrize(
     ("words", "name", "status"),
     [
-        ([], "KUnit", 0),
-        (["--debug-kernel"], "KUnit", 1),
-        (["--debug-kernel", "--stock"], "KUnit", 0),
+        ([], "KUnit of heaps", 0),
+        (["--debug-kernel"], "KUnit of heaps", 1),
+        (["--debug-kernel", "--stock"], "KUnit of heaps", 0),
         ([], "counters of limits and locks", 1),
         (["--stock"], "counters of limits and locks", 0),
         (["--stock"], "swapping under pressure", 1),
@@ -253,6 +254,14 @@ def test_semantics_compares_with_the_unpatched_kernel(machine, monkeypatch, off,
 def test_a_case_that_is_skipped_without_a_reason_fails_the_command(machine, words, name, status):
     machine["lines"] = ["TEST run /semantics", f"ok 7 - on: {name} # SKIP", "TEST status 0", "TEST end well"]
     assert command("semantics", *words) == status
+
+
+def test_cases_have_names_of_their_own_and_only_they_may_be_skipped():
+    folder = paths.CHECKOUT / "tests/kernel"
+    sources = "".join(path.read_text() for path in folder.glob("s*/*.c"))
+    names = re.findall(r'^\t\{ "(.*)", \w+, (?:true|false) \},$', sources, re.M)
+    assert sorted(names) == sorted(set(names))
+    assert set(names) > kernel_test.OF_DEBUG | kernel_test.OF_ABH
 
 
 def test_memory_is_in_as_many_nodes_as_asked():

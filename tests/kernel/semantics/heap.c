@@ -116,7 +116,7 @@ static void heap_gets_hugepages(void)
 	long faults;
 	size_t size = 0;
 
-	if (read_number("/sys/kernel/mm/transparent_hugepage/enabled", "[always]") < 0)
+	if (!thp_always())
 		skips("transparent hugepages are not always on");
 	for (faults = minor_faults(); size < 16 * MIB; size += 132 * KIB)
 		fill(grow(132 * KIB), 132 * KIB, 1);
@@ -131,9 +131,9 @@ static void heap_is_not_split(void)
 	char *base = grow(0);
 	long splits = read_number("/proc/vmstat", "thp_split_pmd");
 
+	/* At once, so that stock has hugepages as well: this would split them. */
+	fill(grow(8 * MIB), 8 * MIB, 1);
 	/* From the second hugepage on: the first holds what was there when the heap was small. */
-	for (int i = 0; i < 40; i++)
-		fill(grow(33 * PAGE), 33 * PAGE, 1);
 	for (int i = 0; i < 200; i++) {
 		char *top = base + 2 * HUGE + (size_t)(i * 7919 % 4096) * 512;
 
@@ -143,7 +143,7 @@ static void heap_is_not_split(void)
 	}
 	splits = read_number("/proc/vmstat", "thp_split_pmd") - splits;
 	value("heap.splits", splits);
-	if (on() && splits)
+	if (on() ? splits : !splits && thp_always())
 		fails("%ld hugepages were split", splits);
 }
 
@@ -183,6 +183,20 @@ static void heap_surplus_is_nobodys(void)
 	munmap(top - PAGE, PAGE);
 	if (find_vma(top, &start, &end))
 		fails("munmap() of the heap's end left something behind it");
+}
+
+/* Advice for all of the heap up to the break makes a mapping of its own of what is behind it. */
+static void heap_surplus_does_not_move(void)
+{
+	char *top = large_heap();
+
+	if (madvise(top - MIB, MIB, MADV_NOHUGEPAGE))
+		fails("MADV_NOHUGEPAGE: %s", strerror(errno));
+	errno = 0;
+	if (mremap(top, PAGE, 2 * HUGE, MREMAP_MAYMOVE) != MAP_FAILED || errno != EFAULT)
+		fails("mremap() behind the heap: %s, expected: %s", strerror(errno), strerror(EFAULT));
+	if (grow(64 * KIB) != top)
+		fails("the heap grew elsewhere");
 }
 
 /* A mapping that grows down keeps a gap of 256 pages to what is below it: to the heap, not to its surplus. */
@@ -243,6 +257,7 @@ const struct test semantics_heap[] = {
 	{ "a large heap gets hugepages", heap_gets_hugepages, false },
 	{ "a heap that shrinks and grows splits no hugepage", heap_is_not_split, false },
 	{ "what lies behind the heap is not there", heap_surplus_is_nobodys, false },
+	{ "what lies behind the heap does not move", heap_surplus_does_not_move, false },
 	{ "MAP_GROWSDOWN grows down to the heap", grows_down_to_heap, false },
 	{ "a heap stops where it did at what is behind it", heap_stops_at_mapping, false },
 	{ "MADV_DONTFORK of a part of the heap", heap_of_two_kinds, false },

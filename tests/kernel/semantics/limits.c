@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Limits: what stock grants is granted. */
+/* Limits: what stock grants is granted. For RLIMIT_AS and RLIMIT_DATA of mappings see slack/limits.c. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +10,9 @@
 
 #include "../cases.h"
 #include "semantics.h"
+
+#define ADMIN_RESERVE "/proc/sys/vm/admin_reserve_kbytes"
+#define USER_RESERVE "/proc/sys/vm/user_reserve_kbytes"
 
 /* How many mappings a process gets before it is refused. */
 static long count_maps(size_t bytes, int flags, long most)
@@ -36,22 +38,6 @@ static void exactly(long got, long stock, const char *what)
 		fails("%s: %ld granted, stock grants %ld", what, got, stock);
 }
 
-static void rlimit_as(void)
-{
-	long size = of_process("VmSize") * (long)KIB;
-
-	limit(RLIMIT_AS, size + 10 * (long)ODD);
-	at_least(count_maps(ODD, PLAIN, 100), 10, "RLIMIT_AS.mappings");
-}
-
-static void rlimit_data(void)
-{
-	long size = of_process("VmData") * (long)KIB;
-
-	limit(RLIMIT_DATA, size + 10 * (long)ODD);
-	at_least(count_maps(ODD, PLAIN, 100), 10, "RLIMIT_DATA.mappings");
-}
-
 static void rlimit_data_heap(void)
 {
 	long size = of_process("VmData") * (long)KIB, n = 0;
@@ -74,30 +60,20 @@ static void rlimit_as_heap(void)
 	exactly(n, 100, "RLIMIT_AS.heap_pages");
 }
 
-static void rlimit_as_mremap(void)
-{
-	long size;
-	char *at = map(ODD);
-
-	size = of_process("VmSize") * (long)KIB;
-	limit(RLIMIT_AS, size + (long)ODD);
-	if (mremap(at, ODD, 2 * ODD, MREMAP_MAYMOVE) == MAP_FAILED)
-		fails("mremap up to the limit: %s", strerror(errno));
-}
-
 static void overcommit(void)
 {
-	long free, n;
+	long free, n, admin = read_number(ADMIN_RESERVE, ""), user = read_number(USER_RESERVE, "");
 
 	if (write_file("/proc/sys/vm/overcommit_memory", "2"))
 		skips("/proc/sys/vm/overcommit_memory cannot be written");
 	/* Strict: what is mapped counts. A part is kept back for the administrator and for this process. */
-	write_file("/proc/sys/vm/overcommit_kbytes", "300000");
-	write_file("/proc/sys/vm/admin_reserve_kbytes", "0");
-	write_file("/proc/sys/vm/user_reserve_kbytes", "0");
+	write_file(ADMIN_RESERVE, "0");
+	write_file(USER_RESERVE, "0");
 	free = (read_number("/proc/meminfo", "CommitLimit") - read_number("/proc/meminfo", "Committed_AS")) * (long)KIB;
 	n = count_maps(ODD, PLAIN, 100000);
 	write_file("/proc/sys/vm/overcommit_memory", "0");
+	write_file(ADMIN_RESERVE, "%ld", admin);
+	write_file(USER_RESERVE, "%ld", user);
 	at_least(n, free / (long)ODD - 2, "overcommit.mappings"); /* 2: other processes change it meanwhile */
 }
 
@@ -227,9 +203,6 @@ static void pressure(void)
 }
 
 const struct test semantics_limits[] = {
-	{ "RLIMIT_AS", rlimit_as, false },
-	{ "RLIMIT_AS and mremap", rlimit_as_mremap, false },
-	{ "RLIMIT_DATA", rlimit_data, false },
 	{ "RLIMIT_DATA and the heap", rlimit_data_heap, false },
 	{ "RLIMIT_AS and the heap", rlimit_as_heap, false },
 	{ "strict overcommit", overcommit, false },

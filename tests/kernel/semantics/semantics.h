@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#define ASKED (5 * MIB + PAGE) /* the heap that bits.c has in the end */
+
 void *grow(size_t bytes);
 char *large_heap(void);
 size_t behind(const void *top);

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../abh.h"
 #include "../cases.h"
 #include "semantics.h"
 
@@ -94,11 +95,7 @@ static void arithmetic(void)
 
 /* Who gets it */
 
-#ifndef PR_SET_ABH
-#define PR_SET_ABH 0x41424800
-#define PR_GET_ABH 0x41424801
-#endif
-enum { BY_DEFAULT, WANTED, UNWANTED, CHOICES };
+#define CHOICES 3
 
 /* Whether a program has ABH that is run by the child of a process which chose. */
 static bool chosen(int choice)
@@ -159,7 +156,7 @@ static bool chosen_for(mode_t mode)
 	close(from);
 	child = fork();
 	if (child == 0) {
-		if (setuid(1000) || prctl(PR_SET_ABH, WANTED, 0, 0, 0))
+		if (setuid(1000) || prctl(PR_SET_ABH, PR_ABH_ON, 0, 0, 0))
 			_exit(3);
 		execl(copy, copy, "member", NULL);
 		_exit(3);
@@ -210,15 +207,15 @@ static void choice(void)
 		fails("a program has ABH that should not, or the other way round");
 	if (!prctl(PR_SET_ABH, CHOICES, 0, 0, 0) || !prctl(PR_SET_ABH, 0, 1, 0, 0) || !prctl(PR_GET_ABH, 1, 0, 0, 0))
 		fails("prctl() takes what means nothing");
-	if (prctl(PR_SET_ABH, UNWANTED, 0, 0, 0) || prctl(PR_GET_ABH, 0, 0, 0, 0) != UNWANTED)
+	if (prctl(PR_SET_ABH, PR_ABH_OFF, 0, 0, 0) || prctl(PR_GET_ABH, 0, 0, 0, 0) != PR_ABH_OFF)
 		fails("PR_GET_ABH does not tell what was chosen");
 }
 
 const struct test semantics_told[] = {
 	{ "counters, and /proc/PID/status", counters, false },
 	{ "counters of limits and locks", counters_of_limits, false },
-	{ "tracepoint", tracepoint, false },
-	{ "KUnit", arithmetic, false },
+	{ "tracepoint of heaps", tracepoint, false },
+	{ "KUnit of heaps", arithmetic, false },
 	{ "programs choose by prctl", choice, false },
 	{ "nobody chooses for set-user-ID programs", choice_for_others, false },
 	{ NULL, NULL, false },

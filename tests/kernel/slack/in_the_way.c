@@ -254,7 +254,7 @@ static void moved_onto_it(void)
 }
 
 const struct test slack_in_the_way[] = {
-	{ "munmap leaves nothing", munmap_leaves_nothing, true },
+	{ "munmap leaves no slack", munmap_leaves_nothing, true },
 	{ "munmap splits nothing", munmap_splits_nothing, true },
 	{ "slack can be mapped", can_be_mapped, true },
 	{ "slack can be attached to", can_be_attached, true },

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cases.h"
@@ -188,12 +189,13 @@ static void told_of_what_was_named(void)
 	left(at, "munmap()");
 }
 
-/* Where it would meet a hole without ABH, a call of userfaultfd meets slack. */
-static void told_of_a_hole(void)
+/* Where it would meet a hole without ABH, a call of userfaultfd meets slack. A child may make it for its parent. */
+static void hole(bool by_child)
 {
 	struct uffdio_writeprotect protect = { .mode = UFFDIO_WRITEPROTECT_MODE_WP };
 	char *at = map(4 * HUGE), *other;
-	int handle;
+	int handle, status = -1;
+	pid_t child;
 
 	munmap(at, 4 * HUGE);
 	at = mmap((char *)(((uintptr_t)at + HUGE - 1) & ~(HUGE - 1)), HUGE, RW, PLAIN | MAP_FIXED, -1, 0);
@@ -204,10 +206,27 @@ static void told_of_a_hole(void)
 	other = mmap(at + HUGE + PAGE, 4 * PAGE, RW, PLAIN | MAP_FIXED_NOREPLACE, -1, 0);
 	handle = watch(other, 4 * PAGE, UFFD_FEATURE_PAGEFAULT_FLAG_WP);
 	protect.range = (struct uffdio_range){ (uintptr_t)at + ODD, (uintptr_t)other + 4 * PAGE - (uintptr_t)at - ODD };
-	if (ioctl(handle, UFFDIO_WRITEPROTECT, &protect))
-		fails("UFFDIO_WRITEPROTECT: %s", strerror(errno));
+	child = by_child ? fork() : 0;
+	if (child == 0) {
+		if (ioctl(handle, UFFDIO_WRITEPROTECT, &protect))
+			fails("UFFDIO_WRITEPROTECT: %s", strerror(errno));
+		if (by_child)
+			_exit(0);
+	} else if (waitpid(child, &status, 0) != child || status) {
+		fails("the child ended with status %#x", (unsigned)status);
+	}
 	if (is_mapped(at + ODD))
 		fails("slack is still there");
+}
+
+static void told_of_a_hole(void)
+{
+	hole(false);
+}
+
+static void told_by_a_child(void)
+{
+	hole(true);
 }
 
 const struct test slack_stale[] = {
@@ -219,5 +238,6 @@ const struct test slack_stale[] = {
 	{ "soft-dirty bits of a heap", soft_dirty, false },
 	{ "userfaultfd of a part", told_of_what_was_named, true },
 	{ "userfaultfd over a hole", told_of_a_hole, true },
+	{ "a child's userfaultfd over a hole", told_by_a_child, true },
 	{ NULL, NULL, false },
 };

@@ -12,11 +12,11 @@ static void tracepoint(void)
 	char wanted[96];
 	char *at;
 
-	if (write_file("/sys/kernel/tracing/events/abh/abh_mmap/enable", "1"))
+	if (write_file(TRACE "events/abh/abh_mmap/enable", "1"))
 		skips("the kernel has no such tracepoint");
 	at = map(ODD);
 	mmap(NULL, ODD, RW, PLAIN | MAP_STACK, -1, 0);
-	write_file("/sys/kernel/tracing/events/abh/abh_mmap/enable", "0");
+	write_file(TRACE "events/abh/abh_mmap/enable", "0");
 	snprintf(wanted, sizeof(wanted), "abh_mmap: addr=%p len=%#lx abh_mmap_extended", (void *)at, ODD);
 	if (trace_has(wanted) != on() || trace_has("abh_mmap_excluded") != on())
 		fails("the trace tells otherwise than \"%s\"", wanted);
@@ -28,7 +28,7 @@ static void arithmetic(void)
 }
 
 const struct test slack_told[] = {
-	{ "tracepoint", tracepoint, true },
-	{ "KUnit", arithmetic, true },
+	{ "tracepoint of mappings", tracepoint, true },
+	{ "KUnit of mappings", arithmetic, true },
 	{ NULL, NULL, false },
 };
