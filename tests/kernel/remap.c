@@ -115,6 +115,8 @@ static void remap_nothing(struct range beside)
 	size_t n = one_in(2) ? beside.end : beside.start - 1, pages = 1 + draw_pages(1500);
 	void *got;
 
+	if (one_in(2))
+		n = page_of(page_end(brk_now));
 	if (n >= PAGES || page[n].flags & (MAPPED | FOREIGN))
 		return;
 	got = mremap((void *)address_of(n), PAGE, pages * PAGE, MREMAP_MAYMOVE);
