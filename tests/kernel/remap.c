@@ -122,8 +122,8 @@ static void remap_nothing(struct range beside)
 	got = mremap((void *)address_of(n), PAGE, pages * PAGE, MREMAP_MAYMOVE);
 	say("mremap(%#lx, %#lx, %#lx, MREMAP_MAYMOVE) = %p\n", address_of(n), PAGE, pages * PAGE, got);
 	if (got != MAP_FAILED || errno != EFAULT)
-		fail("mremap() of %#lx, which is not mapped: %p, %s; expected: %s", address_of(n), got,
-		     strerror(errno), strerror(EFAULT));
+		fail("mremap() of %#lx, which is not mapped: %p, %s; expected: %s", address_of(n), got, strerror(errno),
+		     strerror(EFAULT));
 }
 
 void op_mremap(void)
