@@ -53,7 +53,7 @@ thuge-gen
 """.split("\n")[1:-1]
 
 OURS = ("skip_anon_align", "explain_thp_faults", "abh")
-OF_ABH = ("abh",)  # they skip on a kernel without its patches
+OF_ABH = ("abh",)  # they skip on a kernel without its patches, and where a threshold is not the default
 STOCK = "stock"  # as a policy: a kernel without ABH
 PASSED = "status 0"
 # The machine's first process writes a status for each program that it ran, also for one that a signal ended: none means
@@ -115,15 +115,23 @@ def ours_failed(outcomes: dict[str, Outcome], ours: Sequence[str] = OURS) -> lis
 
 
 def run(
-    linux: Path, policies: Sequence[str], *, limit_s: float, tell: Callable[[str], None], only_ours: bool = False
+    linux: Path,
+    policies: Sequence[str],
+    *,
+    limit_s: float,
+    tell: Callable[[str], None],
+    only_ours: bool = False,
+    settings: Sequence[str] = (),
 ) -> bool:
     """Runs them all under each policy; whether all were built and came to their end, all say the same under all
-    policies, ours pass, and the kernel is silent."""
+    policies, ours pass, and the kernel is silent. `settings` are lines of the job that set ABH's switches before."""
     folder = build.path_of("mm-selftests")
-    wanted = set(OURS) if only_ours else {command.split()[0] for command in COMMANDS}
+    as_shipped = policies[0] != STOCK and not settings
+    ours = [name for name in OURS if as_shipped or name not in OF_ABH]
+    wanted = set(ours) if only_ours else {command.split()[0] for command in COMMANDS} - (set(OURS) - set(ours))
     files = {name: (folder / name).read_bytes() for name in sorted(wanted) if (folder / name).is_file()}
     commands = [command for command in COMMANDS if command.split()[0] in files]
-    job = [f"limit {LIMIT_S}", "set /proc/sys/vm/nr_hugepages 16"]
+    job = [f"limit {LIMIT_S}", "set /proc/sys/vm/nr_hugepages 16", *settings]
     for policy in policies:
         job += [f"set {testbed.KNOB} {policy}"] if policy != STOCK else []
         job += [f"run /{command}" for command in commands]
@@ -142,7 +150,7 @@ def run(
         print("\n".join(["tests that have shown nothing:", *lacking]))
     found = [line for other in outcomes[1:] for line in differences(outcomes[0], other)]
     print("\n".join(found) if found else f"the same under: {', '.join(policies)}")
-    failed = ours_failed(outcomes[0], OURS if policies[0] != STOCK else [name for name in OURS if name not in OF_ABH])
+    failed = ours_failed(outcomes[0], ours)
     print("\n".join(["the series' own tests fail:", *failed]) if failed else "the series' own tests pass")
     if said.problem:
         print(f"selftests: {said.problem}")

@@ -64,7 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="always",
         help="fuzz: who gets ABH; with opt-in the fuzzer asks for it (default: %(default)s)",
     )
-    parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help=f"fuzz: a file of {KNOBS}")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KNOB=VALUE", help=f"fuzz, selftests: a file of {KNOBS}"
+    )
     parser.add_argument("--ops", type=int, default=100_000, help="fuzz: operations (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="fuzz: seed (default: %(default)s)")
     parser.add_argument("--episode", type=int, default=0, help="fuzz: begin with this episode")
@@ -179,7 +181,8 @@ def _selftests(args: argparse.Namespace) -> bool:
     # The series' own tests set the switch by themselves.
     policies = [selftests.STOCK] if not _has_abh(args) else ["never"] if args.ours else ["never", "always"]
     limit_s = 60 * (args.minutes or 60)
-    return selftests.run(_kernel(args), policies, limit_s=limit_s, tell=_tell, only_ours=args.ours)
+    settings = [f"set {KNOBS}/{name} {value}" for name, _, value in (pair.partition("=") for pair in args.set)]
+    return selftests.run(_kernel(args), policies, limit_s=limit_s, tell=_tell, only_ours=args.ours, settings=settings)
 
 
 TESTS = {"fuzz": _fuzz, "semantics": _semantics, "selftests": _selftests}

@@ -205,6 +205,14 @@ def test_selftests_that_say_the_same_pass(machine, built):
     assert command("selftests") == 0
 
 
+def test_selftests_with_other_thresholds_leave_out_the_one_that_wants_the_defaults(machine, built):
+    machine["lines"] = [line for line in selftest_run() if line != "TEST run /abh"]
+    assert command("selftests", "--set", "mmap_threshold_kib=0") == 0
+    knob, policy = "set /sys/kernel/mm/abh/mmap_threshold_kib 0", "set /sys/kernel/mm/abh/enabled never"
+    assert machine["job"].index(knob) < machine["job"].index(policy)
+    assert "run /abh" not in machine["job"] and "run /cow" in machine["job"]
+
+
 def test_a_selftest_that_was_not_built_fails_the_command(machine, built, capsys):
     (built / "khugepaged").unlink()
     machine["lines"] = [line for line in selftest_run() if "khugepaged" not in line]
