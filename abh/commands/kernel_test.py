@@ -94,13 +94,22 @@ def _has_abh(args: argparse.Namespace) -> bool:
     return not args.stock and testbed.has_abh()
 
 
+def _settings(pairs: Sequence[str]) -> list[str]:
+    """Lines of the job that write files of ABH: each of KNOB=VALUE."""
+    from abh.errors import AbhError
+
+    for pair in pairs:
+        if not re.fullmatch(r"\w+=\S+", pair):
+            raise AbhError("no setting", where="--set", got=pair, expected="KNOB=VALUE", next_step="as unused_kib=1024")
+    return [f"set {KNOBS}/{name} {value}" for name, _, value in (pair.partition("=") for pair in pairs)]
+
+
 def _knobs(args: argparse.Namespace) -> list[str]:
     """Lines of the job that set ABH up."""
     if not _has_abh(args):
         return []
     # Small programs may have little slack, and the fuzzer is one; named once more, it is as asked.
-    pairs = [pair.partition("=") for pair in [f"unused_kib={NO_BOUND}", *args.set]]
-    return [f"set {KNOBS}/{name} {value}" for name, _, value in pairs] + [f"set {KNOBS}/enabled {args.policy}"]
+    return _settings([f"unused_kib={NO_BOUND}", *args.set, f"enabled={args.policy}"])
 
 
 def _fuzz(args: argparse.Namespace) -> bool:
@@ -181,8 +190,9 @@ def _selftests(args: argparse.Namespace) -> bool:
     # The series' own tests set the switch by themselves.
     policies = [selftests.STOCK] if not _has_abh(args) else ["never"] if args.ours else ["never", "always"]
     limit_s = 60 * (args.minutes or 60)
-    settings = [f"set {KNOBS}/{name} {value}" for name, _, value in (pair.partition("=") for pair in args.set)]
-    return selftests.run(_kernel(args), policies, limit_s=limit_s, tell=_tell, only_ours=args.ours, settings=settings)
+    return selftests.run(
+        _kernel(args), policies, limit_s=limit_s, tell=_tell, only_ours=args.ours, settings=_settings(args.set)
+    )
 
 
 TESTS = {"fuzz": _fuzz, "semantics": _semantics, "selftests": _selftests}

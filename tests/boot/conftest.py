@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 
@@ -23,20 +22,6 @@ def _once(name: str, turn: int) -> Result:
 def run_cell():
     """Runs a cell by name; `turn` tells repeated runs apart, and the same turn is run only once a session."""
     return lambda name, turn=1: _once(name, turn)
-
-
-def with_fixed_addresses(one: cell.Cell) -> cell.Cell:
-    """The cell without random addresses. Where they are, faults on files depend on them, and any instruction more
-    before the program starts, even the writing of a switch, draws others."""
-    fixed = {**one.policy.guest.sysfs, "/proc/sys/kernel/randomize_va_space": "0"}
-    guest = one.policy.guest.model_copy(update={"sysfs": fixed})
-    return dataclasses.replace(one, policy=one.policy.model_copy(update={"guest": guest}))
-
-
-@pytest.fixture(scope="session")
-def fixed_addresses():
-    """Takes random addresses from a cell."""
-    return with_fixed_addresses
 
 
 def _is_mine(environ: dict[str, str]) -> bool:

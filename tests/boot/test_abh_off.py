@@ -7,10 +7,10 @@ addresses are fixed, files are in memory before the program asks for them, and k
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 
 import pytest
+from changed import with_fixed_addresses, with_guest, with_sysfs
 
 from abh.bench import cell, faults, testbed
 
@@ -30,20 +30,18 @@ AGENT = ("faults_other", "faults_cow")
 def alone(one: cell.Cell) -> cell.Cell:
     """The cell with nothing beside its program that comes at an instant of its own."""
     script = f"cd /abh/workloads/{one.workload.name} && {READ_FILES}"
-    sysfs = {**one.policy.guest.sysfs, **SLEEPS}
     before = ("/usr/bin/busybox", "sh", "-c", script)
-    guest = one.policy.guest.model_copy(update={"sysfs": sysfs, "before": before, "env": ENVIRONMENT})
-    return dataclasses.replace(one, policy=one.policy.model_copy(update={"guest": guest}))
+    return with_guest(with_sysfs(one, SLEEPS), before=before, env=ENVIRONMENT)
 
 
 @pytest.fixture(scope="module")
-def run(fixed_addresses):
+def run():
     """Runs a cell once; where asked to, on the kernel without ABH's patches."""
 
     @functools.cache
     def values_of(name, *, stock=False):
         linux = testbed.kernel("linux", stock=True) if stock else None
-        result = cell.run(alone(fixed_addresses(cell.Cell.of(name, "smoke", linux=linux, explain=True))))
+        result = cell.run(alone(with_fixed_addresses(cell.Cell.of(name, "smoke", linux=linux, explain=True))))
         assert result.outcome == "success", result.reason
         return {name: each.value for name, each in result.values.items()}
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from changed import with_guest
 
 from abh.bench import cell
 
@@ -54,7 +55,6 @@ def test_offsets_keep_mappings_from_being_congruent():
 @pytest.mark.parametrize("command", ["/bin/false", "/no/such/program"])
 def test_what_is_not_ready_before_the_workload_is_an_error(command):
     one = cell.Cell.of("sqlite@native~thp", "smoke")
-    guest = one.policy.guest.model_copy(update={"before": (command,)})
-    result = cell.run(dataclasses.replace(one, policy=one.policy.model_copy(update={"guest": guest})))
+    result = cell.run(with_guest(one, before=(command,)))
     assert result.outcome == "error"
     assert command in str(result.reason) and "not 'ready'" in str(result.reason)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 
 import pytest
+from changed import with_fixed_addresses
 from counted import number
 
 from abh.bench import cell, faults
@@ -54,10 +55,10 @@ def test_without_hugepages_the_reason_is_that_they_are_off(name):
     assert number(result, "faults_huge") == number(result, "faults_not_covered") == 0
 
 
-def test_to_be_asked_changes_no_fault_and_costs_next_to_nothing(fixed_addresses):
+def test_to_be_asked_changes_no_fault_and_costs_next_to_nothing():
     # Without hugepages: khugepaged would come by at another instruction, and find another heap.
     plain, asked = (
-        cell.run(fixed_addresses(cell.Cell.of("sqlite@native~reg", "smoke", explain=explain)))
+        cell.run(with_fixed_addresses(cell.Cell.of("sqlite@native~reg", "smoke", explain=explain)))
         for explain in (False, True)
     )
     assert not faults.explained(plain.values)

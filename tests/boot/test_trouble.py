@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from changed import with_sysfs
 
 from abh.bench import cell
 
@@ -71,8 +72,7 @@ def test_a_machine_that_goes_off_is_a_crash():
 
 def test_a_setting_that_is_not_there_is_an_error():
     one = cell.Cell.of("sqlite@native~reg", "smoke")
-    guest = one.policy.guest.model_copy(update={"sysfs": {"/sys/kernel/mm/no-such-knob": "1"}})
-    result = cell.run(dataclasses.replace(one, policy=one.policy.model_copy(update={"guest": guest})))
+    result = cell.run(with_sysfs(one, {"/sys/kernel/mm/no-such-knob": "1"}))
     assert result.outcome == "error" and "no-such-knob" in result.reason
 
 

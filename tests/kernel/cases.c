@@ -200,6 +200,14 @@ void fill(char *at, size_t bytes, int seed)
 		*(volatile long *)(at + i) = (long)i + seed;
 }
 
+void wait_for(int child)
+{
+	int status;
+
+	if (waitpid(child, &status, 0) != child || status)
+		fails("the child ended with status %#x", (unsigned)status);
+}
+
 void expect(const char *at, size_t bytes, int seed, const char *where)
 {
 	for (size_t i = 0; i < bytes; i += PAGE)

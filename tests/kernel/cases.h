@@ -81,6 +81,7 @@ size_t in_hugepages(const char *at, size_t bytes);
 char *map_with(size_t bytes, int flags);
 char *map(size_t bytes);
 void fill(char *at, size_t bytes, int seed);
+void wait_for(int child);
 void expect(const char *at, size_t bytes, int seed, const char *where);
 void limit(int which, long bytes);
 void enter_group(const char *max, const char *swap);

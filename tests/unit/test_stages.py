@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import argparse
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from abh.bench import build
+from abh.bench import build, testbed
 from abh.commands import allocators, test
 from abh.errors import AbhError
 
@@ -79,10 +81,35 @@ def test_why_a_machine_has_no_hugepages(malloc, tmp_path, file, text, why):
     assert said is None if why is None else why in said
 
 
-def test_malloc_that_is_not_stock_with_its_tunable_off_fails_the_stage(malloc, monkeypatch, capsys):
+def test_malloc_that_is_not_stock_with_its_tunable_off_fails_the_stage(malloc, monkeypatch):
     def differ() -> None:
         raise AbhError("patched off is not stock malloc", where="system calls of sqlite (smoke)")
 
     monkeypatch.setattr(allocators, "check_all_off_is_stock", differ)
-    assert not malloc(SUM)
-    assert "system calls of sqlite" in capsys.readouterr().out
+    with pytest.raises(AbhError, match="not stock malloc"):
+        malloc(SUM)
+
+
+def test_a_stage_that_ends_in_an_error_fails_and_the_next_runs(monkeypatch, capsys):
+    def broken() -> bool:
+        raise AbhError("no room", where="/tmp")
+
+    monkeypatch.setattr(test, "STAGES", {"first": broken, "second": lambda: True})
+    assert test.run(argparse.Namespace(stage=[])) == 1
+    said = capsys.readouterr().out
+    assert "no room" in said and "stages: 1 passed, 1 failed" in said
+
+
+@pytest.mark.parametrize("fails", [None, "semantics"])
+def test_each_test_of_the_kernel_runs_and_one_that_fails_fails_the_stage(monkeypatch, tmp_path, capsys, fails):
+    monkeypatch.setattr(build, "path_of", lambda name: tmp_path)
+    monkeypatch.setattr(testbed, "kernel", lambda name, stock=False: tmp_path)
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        words = command[command.index("kernel-test") + 1 :]
+        return subprocess.CompletedProcess(command, int(words[0] == fails), f"said {' '.join(words)}\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert test.STAGES["kernel"]() == (fails is None)
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("said ")]
+    assert len(said) == 8 and {line.split()[1] for line in said} == {"semantics", "fuzz", "selftests"}

@@ -146,6 +146,13 @@ def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
     assert machine["linux"].name == "linux"
 
 
+@pytest.mark.parametrize("pair", ["unused_kib", "unused_kib=", "a b=1", "unused_kib=1\nrun /slack"])
+def test_a_setting_that_is_none_is_an_error_that_says_how(machine, pair):
+    for what in ("fuzz", "selftests"):
+        with pytest.raises(AbhError, match="expected: KNOB=VALUE"):
+            command(what, "--set", pair)
+
+
 def test_a_prefix_of_the_series_is_fuzzed_as_stock_and_with_its_abh(machine, tmp_path):
     whole = series.load(paths.CHECKOUT / testbed.KERNEL_SERIES)
     for prefix in series.prefixes(whole):

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cases.h"
@@ -233,7 +232,6 @@ static void heap_stops_at_mapping(void)
 static void heap_of_two_kinds(void)
 {
 	char *top = large_heap();
-	int status;
 	pid_t child;
 
 	/* Not all of the heap goes to the child; what it has there must not be in its way. */
@@ -244,9 +242,7 @@ static void heap_of_two_kinds(void)
 		expect(grow(5 * MIB), 5 * MIB, 0, "child's heap");
 		_exit(0);
 	}
-	waitpid(child, &status, 0);
-	if (status)
-		fails("child: status %#x", (unsigned)status);
+	wait_for(child);
 }
 
 const struct test semantics_heap[] = {

@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cases.h"
@@ -38,7 +37,6 @@ static void heap_with_a_file(void)
 static void heap_taken_again_is_fresh(void)
 {
 	char *top = large_heap();
-	int status;
 	pid_t child;
 
 	if (madvise(top - MIB, MIB, MADV_WIPEONFORK) || brk(top - MIB) || brk(top))
@@ -49,9 +47,7 @@ static void heap_taken_again_is_fresh(void)
 		expect(top - MIB, MIB, 3, "child's heap");
 		_exit(0);
 	}
-	waitpid(child, &status, 0);
-	if (status)
-		fails("child: status %#x", (unsigned)status);
+	wait_for(child);
 	if (mlock(top - MIB, MIB) || brk(top - MIB) || brk(top))
 		fails("brk after mlock: %s", strerror(errno));
 	if (of_process("VmLck"))

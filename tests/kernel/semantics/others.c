@@ -6,12 +6,13 @@
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cases.h"
@@ -87,7 +88,6 @@ static void user_faults(void)
 static void copy_on_write(void)
 {
 	char *heap = grow(4 * MIB + ODD), *at = map(ODD);
-	int status;
 	pid_t child;
 
 	fill(heap, 4 * MIB + ODD, 1);
@@ -102,9 +102,7 @@ static void copy_on_write(void)
 		expect(heap + 4 * MIB, ODD, 0, "child's heap, taken again");
 		_exit(0);
 	}
-	waitpid(child, &status, 0);
-	if (status)
-		fails("child: status %#x", (unsigned)status);
+	wait_for(child);
 	expect(heap, 4 * MIB + ODD, 1, "parent's heap");
 	expect(at, ODD, 2, "parent's mapping");
 }
@@ -206,6 +204,48 @@ static void grows_while_told(void)
 	}
 }
 
+/* Each end of a pair of sockets waits for the other's word. */
+static void turn(int end)
+{
+	char byte = 0;
+
+	if (write(end, &byte, 1) != 1 || read(end, &byte, 1) != 1)
+		fails("the other is gone");
+}
+
+/* Who has read how a process's faults were met reads no more once he may not look into it. */
+static void faults_are_private(void)
+{
+	char path[64], text[64];
+	int ends[2], file;
+	pid_t child;
+
+	if (write_file("/proc/sys/vm/explain_thp_faults", "1"))
+		skips("the kernel does not explain faults");
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) || setuid(1000))
+		fails("socketpair() or setuid(): %s", strerror(errno));
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+		turn(ends[1]);
+		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+		turn(ends[1]);
+		_exit(0);
+	}
+	if (read(ends[0], text, 1) != 1)
+		fails("no word of the child");
+	snprintf(path, sizeof(path), "/proc/%d/thp_faults", child);
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	if (pread(file, text, sizeof(text), 0) <= 0)
+		fails("%s: %s", path, strerror(errno));
+	turn(ends[0]);
+	if (pread(file, text, sizeof(text), 0) >= 0 || errno != EACCES)
+		fails("%s is still read: %s", path, strerror(errno));
+	if (write(ends[0], text, 1) != 1)
+		fails("the child is gone");
+	wait_for(child);
+}
+
 const struct test semantics_others[] = {
 	{ "KSM", merging, false },
 	{ "userfaultfd", user_faults, false },
@@ -214,5 +254,6 @@ const struct test semantics_others[] = {
 	{ "brk() and PR_SET_MM, at once", told_where_it_starts, false },
 	{ "userfaultfd of a heap that shrinks", told_of_a_shrinking_heap, false },
 	{ "userfaultfd of a heap that grows", grows_while_told, false },
+	{ "faults of a process that has become private", faults_are_private, false },
 	{ NULL, NULL, false },
 };

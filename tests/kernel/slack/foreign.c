@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cases.h"
@@ -35,14 +34,6 @@ static void expect_counts(const char *who, struct counts before, long more_kib, 
 	if (now.size != before.size + more_kib || now.data != before.data + more_data_kib)
 		fails("%s: %ld KiB, %ld KiB of data; expected %ld and %ld", who, now.size, now.data,
 		      before.size + more_kib, before.data + more_data_kib);
-}
-
-static void wait_for(pid_t child)
-{
-	int status;
-
-	if (waitpid(child, &status, 0) != child || status)
-		fails("the child ended with status %#x", (unsigned)status);
 }
 
 /* A child registers memory of its parent, by the parent's handle. */

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cases.h"
@@ -171,7 +170,6 @@ static void owner_changes(void)
 	for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++) {
 		long vmas = count_vmas(), size = of_process("VmSize");
 		char *at = with_slack(ODD);
-		int status;
 		pid_t child;
 
 		madvise(at, ODD, advice[i]);
@@ -183,9 +181,7 @@ static void owner_changes(void)
 			left(at, "the child's munmap()");
 			_exit(0);
 		}
-		waitpid(child, &status, 0);
-		if (status)
-			fails("child: status %#x", (unsigned)status);
+		wait_for(child);
 		munmap(at, ODD);
 		left(at, "munmap()");
 		if (count_vmas() != vmas || of_process("VmSize") != size)
@@ -211,7 +207,6 @@ static void lock_takes_what_it_names(void)
 static void fork_and_slack(void)
 {
 	char *at = with_slack(ODD);
-	int status;
 	pid_t child = fork();
 
 	if (child == 0) {
@@ -222,9 +217,7 @@ static void fork_and_slack(void)
 		munmap(with_slack(ODD), ODD);
 		_exit(0);
 	}
-	waitpid(child, &status, 0);
-	if (status)
-		fails("child: status %#x", (unsigned)status);
+	wait_for(child);
 	expect(at, ODD, 1, "parent's");
 	munmap(at, ODD);
 	left(at, "the parent's munmap()");

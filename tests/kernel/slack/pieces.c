@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cases.h"
@@ -72,7 +71,6 @@ static void arena_without_hugepage(void)
 static void arena_after_fork(void)
 {
 	char *first, *second;
-	int status;
 	pid_t child;
 
 	map(ARENA);
@@ -87,10 +85,8 @@ static void arena_after_fork(void)
 	expect(first, ARENA, 1, child ? "parent's first" : "child's first");
 	if (!child)
 		_exit(0);
-	waitpid(child, &status, 0);
+	wait_for(child);
 	expect(second, ARENA, 2, "parent's after the child");
-	if (status)
-		fails("child: status %#x", (unsigned)status);
 }
 
 /* What is served from slack counts, though it was mapped before. */
@@ -107,7 +103,6 @@ static void limit_and_arenas(void)
 static void arena_is_fresh(void)
 {
 	char *first, *second;
-	int status;
 	pid_t child;
 
 	map(ARENA);
@@ -119,9 +114,7 @@ static void arena_is_fresh(void)
 		expect(second, ARENA, 2, "child's");
 		_exit(0);
 	}
-	waitpid(child, &status, 0);
-	if (status)
-		fails("child: status %#x", (unsigned)status);
+	wait_for(child);
 	mprotect(first, ARENA, PROT_READ);
 	fill(second, ARENA, 3);
 	fill(map(ARENA), ARENA, 4);

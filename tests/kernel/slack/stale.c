@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cases.h"
@@ -189,13 +188,16 @@ static void told_of_what_was_named(void)
 	left(at, "munmap()");
 }
 
-/* Where it would meet a hole without ABH, a call of userfaultfd meets slack. A child may make it for its parent. */
-static void hole(bool by_child)
+struct hole {
+	int handle;
+	struct uffdio_writeprotect protect;
+};
+
+/* Without ABH the first part of what is to be protected is a hole; with it, slack. */
+static struct hole hole(void)
 {
-	struct uffdio_writeprotect protect = { .mode = UFFDIO_WRITEPROTECT_MODE_WP };
 	char *at = map(4 * HUGE), *other;
-	int handle, status = -1;
-	pid_t child;
+	struct hole hole;
 
 	munmap(at, 4 * HUGE);
 	at = mmap((char *)(((uintptr_t)at + HUGE - 1) & ~(HUGE - 1)), HUGE, RW, PLAIN | MAP_FIXED, -1, 0);
@@ -204,29 +206,45 @@ static void hole(bool by_child)
 		fails("nothing is kept");
 	/* Not next to it, else it goes. */
 	other = mmap(at + HUGE + PAGE, 4 * PAGE, RW, PLAIN | MAP_FIXED_NOREPLACE, -1, 0);
-	handle = watch(other, 4 * PAGE, UFFD_FEATURE_PAGEFAULT_FLAG_WP);
-	protect.range = (struct uffdio_range){ (uintptr_t)at + ODD, (uintptr_t)other + 4 * PAGE - (uintptr_t)at - ODD };
-	child = by_child ? fork() : 0;
-	if (child == 0) {
-		if (ioctl(handle, UFFDIO_WRITEPROTECT, &protect))
-			fails("UFFDIO_WRITEPROTECT: %s", strerror(errno));
-		if (by_child)
-			_exit(0);
-	} else if (waitpid(child, &status, 0) != child || status) {
-		fails("the child ended with status %#x", (unsigned)status);
-	}
-	if (is_mapped(at + ODD))
+	hole.handle = watch(other, 4 * PAGE, UFFD_FEATURE_PAGEFAULT_FLAG_WP);
+	hole.protect = (struct uffdio_writeprotect){
+		.range = { (uintptr_t)at + ODD, (uintptr_t)other + 4 * PAGE - (uintptr_t)at - ODD },
+		.mode = UFFDIO_WRITEPROTECT_MODE_WP,
+	};
+	return hole;
+}
+
+static void protect(struct hole hole)
+{
+	if (ioctl(hole.handle, UFFDIO_WRITEPROTECT, &hole.protect))
+		fails("UFFDIO_WRITEPROTECT: %s", strerror(errno));
+}
+
+static void expect_hole(struct hole hole)
+{
+	if (is_mapped((char *)hole.protect.range.start))
 		fails("slack is still there");
 }
 
 static void told_of_a_hole(void)
 {
-	hole(false);
+	struct hole at = hole();
+
+	protect(at);
+	expect_hole(at);
 }
 
 static void told_by_a_child(void)
 {
-	hole(true);
+	struct hole at = hole();
+	pid_t child = fork();
+
+	if (child == 0) {
+		protect(at);
+		_exit(0);
+	}
+	wait_for(child);
+	expect_hole(at);
 }
 
 const struct test slack_stale[] = {
