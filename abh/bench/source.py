@@ -133,7 +133,8 @@ def _from_record(record: Path) -> Source | None:
 
 
 def fetch(base: Base) -> Source:
-    """The source a BASE names; a newer point release, and saying so, where the mirror has moved on."""
+    """The source a BASE names. Where the mirror's index has moved on, the pool may still have it; where that has too,
+    a newer point release, and saying so."""
     have = _pinned(base) or _from_record(_moved(base))
     if have:
         return have
@@ -152,10 +153,10 @@ def fetch(base: Base) -> Source:
             return Source(
                 base.package, base.version, tuple(_download(offers[name], name, wanted[name]) for name in wanted)
             )
-        return _fetch_newer(base)
+        return _fetch_unlisted(base)
 
 
-def _fetch_newer(base: Base) -> Source:
+def _fetch_unlisted(base: Base) -> Source:
     version = _newest(base)
     offers = _offers(base.package, base.kind, version) if version else []
     if not offers or version is None:
@@ -164,7 +165,15 @@ def _fetch_newer(base: Base) -> Source:
             where="the BASE file of its series",
             next_step="check the network ('abh doctor'), or pin a version that the mirror has",
         )
-    progress.say(f"the mirror has moved on: taking {base.package} {version} instead of {base.version}")
+    # An index lists what is current. The pool keeps the release before it for a day or so, and a mirror whose index is
+    # ahead of its pool has that one alone. What it must be is known from its hash.
+    pool = offers[0][0].rsplit("/", 1)[0]
+    try:
+        uris = [f"{pool}/{urllib.parse.quote(file.name)}" for file in base.file]
+        files = tuple(_download(uri, file.name, file.sha256) for uri, file in zip(uris, base.file, strict=True))
+        return Source(base.package, base.version, files)
+    except AbhError:
+        progress.say(f"the mirror has moved on: taking {base.package} {version} instead of {base.version}")
     files = tuple(_download(uri, name, sha256) for uri, name, sha256 in offers)
     record = {"package": base.package, "version": version, "files": [[p.name, p.parent.name] for p in files]}
     _moved(base).write_text(json.dumps(record))

@@ -45,6 +45,10 @@ def uri_of(name: str) -> str:
     return "http://HOST/debian/pool/main/x/xen/" + name.replace("+", "%2b")
 
 
+def uri_in_pool(name: str) -> str:
+    return "http://HOST/debian/pool/main/x/xen/" + name.replace("+", "%2B")  # as urllib quotes it; apt has %2b
+
+
 def line(name: str, text: str, hashed: str | None = None) -> str:
     return f"'{uri_of(name)}' {name} {len(text)} SHA256:{hashed or sha(text)}"
 
@@ -96,6 +100,7 @@ def base_of(files: dict[str, str], version: str = VERSION, kind: str = "source")
 
 
 FILES = {ORIG: "upstream", DEBIAN: "debian"}
+NEWER_FILES = {"xen_4.20.9.orig.tar.xz": "newer", f"xen_{NEWER}.debian.tar.xz": "newer debian"}
 
 
 def contents(found: source.Source) -> dict[str, str]:
@@ -182,20 +187,44 @@ def test_an_interrupted_download_is_done_again(mirror):
 
 
 def test_a_mirror_that_has_moved_on_gives_a_newer_release_and_that_is_said(mirror, capsys):
-    files = {"xen_4.20.9.orig.tar.xz": "newer", f"xen_{NEWER}.debian.tar.xz": "newer debian"}
     mirror.madison = [
         "xen | 5.1.0-1 | http://HOST/debian sid/main Sources",
         f"xen | {NEWER} | http://HOST/debian trixie/main amd64 Packages",
         f"xen | {NEWER} | http://HOST/debian trixie/main Sources",
         "xen | 4.20.1-1 | http://HOST/debian trixie/main Sources",
     ]
-    mirror.carry(NEWER, files)
+    mirror.carry(NEWER, NEWER_FILES)
     found = source.fetch(base_of(FILES))
-    assert (found.version, contents(found)) == (NEWER, files)
+    assert (found.version, contents(found)) == (NEWER, NEWER_FILES)
     assert f"the mirror has moved on: taking xen {NEWER} instead of {VERSION}" in capsys.readouterr().err
     mirror.log.unlink()
     assert source.fetch(base_of(FILES)) == found, "remembered"
     assert mirror.asked() == []
+
+
+def newer_alone(mirror: Mirror) -> None:
+    """The index lists the newer release; the pool's files are for each test to say."""
+    mirror.madison = [f"xen | {NEWER} | http://HOST/debian trixie/main Sources"]
+    mirror.carry(NEWER, NEWER_FILES)
+
+
+def test_the_pinned_release_is_taken_from_the_pool_when_the_index_no_longer_lists_it(mirror, capsys):
+    newer_alone(mirror)
+    mirror.files = {uri_in_pool(name): text for name, text in FILES.items()}  # an index ahead of its pool
+    mirror.write()
+    found = source.fetch(base_of(FILES))
+    assert (found.version, contents(found)) == (VERSION, FILES)
+    assert "moved on" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("old", [{ORIG: "upstream"}, {ORIG: "upstream", DEBIAN: "tampered"}], ids=["half", "tampered"])
+def test_a_pool_without_the_pinned_content_gives_the_newer_release(mirror, own_cache, old):
+    newer_alone(mirror)
+    mirror.files |= {uri_in_pool(name): text for name, text in old.items()}
+    mirror.write()
+    found = source.fetch(base_of(FILES))
+    assert (found.version, contents(found)) == (NEWER, NEWER_FILES)
+    assert not [path for path in own_cache.glob("downloads/*/*") if path.read_text() == "tampered"]
 
 
 def test_the_same_version_with_other_content_is_not_the_pinned_one(mirror):
