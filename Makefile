@@ -31,7 +31,7 @@ mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the 
 	@for policy in reg thp; do $(ABH) sweep "tlb-overflow@native~$$policy" || exit; done
 	@$(ABH) report
 
-aims: ## what ABH is to reach, and what it may cost, in programs of size paper, natively: about an hour
+aims: ## what ABH is to reach, and what it may cost, in programs of size paper, natively: about 45 min
 	@$(ABH) study --size paper --environment native --policy reg --policy thp --policy abh
 
 ablation: ## each mechanism of ABH alone, and each left out, natively
