@@ -143,17 +143,16 @@ def fetch(base: Base) -> Source:
             return have
         progress.say(f"downloading {base.package} {base.version}")
         subprocess.run([*_entered(), *APT, "update"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
-        wanted = {file.name: file.sha256 for file in base.file}
-        offers = {
-            name: uri
-            for uri, name, sha256 in _offers(base.package, base.kind, base.version)
-            if sha256 == wanted.get(name)
-        }
-        if set(offers) == set(wanted):
-            return Source(
-                base.package, base.version, tuple(_download(offers[name], name, wanted[name]) for name in wanted)
-            )
+        wanted = [(file.name, file.sha256) for file in base.file]
+        listed = {(name, sha256): uri for uri, name, sha256 in _offers(base.package, base.kind, base.version)}
+        if all(each in listed for each in wanted):
+            return _take(base.package, base.version, [(listed[each], *each) for each in wanted])
         return _fetch_unlisted(base)
+
+
+def _take(package: str, version: str, offers: Sequence[tuple[str, str, str]]) -> Source:
+    """The source made of these files: (uri, file name, sha256) of each."""
+    return Source(package, version, tuple(_download(*each) for each in offers))
 
 
 def _fetch_unlisted(base: Base) -> Source:
@@ -165,19 +164,18 @@ def _fetch_unlisted(base: Base) -> Source:
             where="the BASE file of its series",
             next_step="check the network ('abh doctor'), or pin a version that the mirror has",
         )
-    # An index lists what is current. The pool keeps the release before it for a day or so, and a mirror whose index is
+    # An index lists what is current. The pool keeps the release before it for a while, and a mirror whose index is
     # ahead of its pool has that one alone. What it must be is known from its hash.
     pool = offers[0][0].rsplit("/", 1)[0]
     try:
-        uris = [f"{pool}/{urllib.parse.quote(file.name)}" for file in base.file]
-        files = tuple(_download(uri, file.name, file.sha256) for uri, file in zip(uris, base.file, strict=True))
-        return Source(base.package, base.version, files)
+        pinned = [(f"{pool}/{urllib.parse.quote(file.name)}", file.name, file.sha256) for file in base.file]
+        return _take(base.package, base.version, pinned)
     except AbhError:
         progress.say(f"the mirror has moved on: taking {base.package} {version} instead of {base.version}")
-    files = tuple(_download(uri, name, sha256) for uri, name, sha256 in offers)
-    record = {"package": base.package, "version": version, "files": [[p.name, p.parent.name] for p in files]}
+    newer = _take(base.package, version, offers)
+    record = {"package": base.package, "version": version, "files": [[p.name, p.parent.name] for p in newer.files]}
     _moved(base).write_text(json.dumps(record))
-    return Source(base.package, version, files)
+    return newer
 
 
 def unpack(source: Source, out: Path, log: Path) -> Path:
