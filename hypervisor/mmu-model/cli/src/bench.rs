@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use clap::Args;
 use mmu_model::address::{Machine, PageSize, Virtual};
-use mmu_model::context::{Context, Kind, Levels};
+use mmu_model::context::Kind;
 use mmu_model::cpu::Cpu;
 use mmu_model::mmu::Mmu;
 use mmu_model::synthetic::{Builder, OPEN, Pages, Random, user_on};
-use mmu_model::x86::bit;
+use mmu_model::x86::{Context, Levels, bit};
 use mmu_trace::recorder::Recorder;
 use mmu_trace::replay::replay;
 use rayon::prelude::*;

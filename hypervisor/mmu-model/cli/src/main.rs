@@ -2,6 +2,7 @@
 //! `abh-mmu`: replay traces through models of processors, vary a TLB's size, and measure the model's own speed.
 
 mod bench;
+mod organisations;
 mod replay;
 mod synth;
 
@@ -32,6 +33,8 @@ enum Command {
     },
     /// List the processors that come with the model
     Cpus,
+    /// Replay a trace through other organisations of page tables and TLB refill, all at once
+    Organisations(organisations::Options),
     /// Record a made-up machine: a hypervisor, a guest's kernel and two processes
     Synth(synth::Options),
     /// Measure the model's speed; the last line is one JSON object
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Command::Replay(options) => replay::run(&options),
         Command::Check { trace } => replay::check(&trace),
         Command::Cpus => list_cpus(),
+        Command::Organisations(options) => organisations::run(&options),
         Command::Synth(options) => synth::run(&options),
         Command::Bench(options) => bench::run(&options),
     };

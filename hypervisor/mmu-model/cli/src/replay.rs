@@ -45,7 +45,7 @@ pub struct Options {
     jobs: Option<usize>,
 }
 
-fn on_or_off(word: &str) -> Result<bool, String> {
+pub fn on_or_off(word: &str) -> Result<bool, String> {
     match word {
         "on" => Ok(true),
         "off" => Ok(false),
@@ -79,11 +79,11 @@ fn jobs(options: &Options) -> Result<Vec<Job>, Failure> {
     Ok(jobs)
 }
 
-fn open(trace: &Path) -> Result<File, Failure> {
+pub fn open(trace: &Path) -> Result<File, Failure> {
     File::open(trace).map_err(|e| format!("{}: cannot be opened: {e}", trace.display()).into())
 }
 
-fn progress(bytes: u64) -> ProgressBar {
+pub fn progress(bytes: u64) -> ProgressBar {
     let shown = std::io::stderr().is_terminal();
     let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let style = ProgressStyle::with_template("replay {bar:40} {percent} % of {total_bytes}, {eta} left");

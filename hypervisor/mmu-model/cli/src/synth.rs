@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mmu_model::address::{Machine, Virtual};
-use mmu_model::context::{Context, Kind};
-use mmu_model::invalidate::Event;
+use mmu_model::context::Kind;
 use mmu_model::synthetic::{Observer, Pages, World};
+use mmu_model::x86::{Context, Event};
 use mmu_trace::error::TraceError;
 use mmu_trace::recorder::{RecordError, Recorder};
 

@@ -39,9 +39,9 @@ fn replay_prints_counters_of_every_processor_and_size() {
     assert_eq!(results.as_array().unwrap().len(), 4);
     assert_eq!(results[1]["sweep"]["entries"], 512);
     assert!(misses(0) > misses(1) && misses(1) > misses(3), "{} {} {}", misses(0), misses(1), misses(3));
-    assert_eq!(results[0]["counters"]["kind"], "counted");
+    assert_eq!(results[0]["counters"]["kind"], "modelled");
     assert_eq!(results[0]["estimate"]["kind"], "estimate");
-    assert!(results[0]["estimate"]["estimated_cycles"].is_null(), "instructions are not known");
+    assert!(results[0]["estimate"]["estimated_cycles_high"].is_null(), "instructions are not known");
     assert!(results[0]["estimate"]["of_data_stalls"].as_f64().unwrap() > 0.0);
     let without: serde_json::Value = serde_json::from_str(&out(&["replay", &trace, "--data", "off"])).unwrap();
     assert_eq!(without[0]["data_through_caches"], false);
@@ -79,4 +79,53 @@ fn what_is_wrong_is_said() {
     assert!(error(&["replay", &trace, "--sweep", "tlb=512"]).contains("there are dtlb-4k"));
     assert!(error(&["replay", &trace, "--perf", "--layer", "me"]).contains("expected guest_user"));
     assert!(error(&["replay", &trace, "--output", "/nonexistent/x"]).contains("cannot be written"));
+}
+
+#[test]
+fn organisations_are_replayed_beside_each_other() {
+    let trace = trace("organisations.mmu");
+    let run = |more: &[&str]| -> serde_json::Value {
+        let words = [&["organisations", &trace][..], more].concat();
+        serde_json::from_str(&out(&words)).unwrap()
+    };
+    let results = run(&["--organisation", "g16", "--organisation", "mpt", "--machine", "r4700", "--machine", "zen2"]);
+    let results = results.as_array().unwrap();
+    assert_eq!(results.len(), 4);
+    for result in results {
+        let total = &result["counters"]["layers"]["total"];
+        assert_eq!((&result["counters"]["kind"], total["mismatches"].as_u64()), (&"modelled".into(), Some(0)));
+        assert!(total["refills"].as_u64().unwrap() > 100 && total["refill_cycles"].as_u64().unwrap() > 1000);
+        assert!(result["counters"]["table"]["bytes"].as_u64().unwrap() > 4096);
+    }
+    let misses = |results: &serde_json::Value| results[0]["counters"]["layers"]["total"]["refills"].as_u64().unwrap();
+    assert!(misses(&run(&["--superpages", "on"])) < misses(&run(&[])), "large pages cover more");
+    let text = out(&["organisations"]);
+    for name in ["g256", "c512-16-n", "pa-risc", "base", "jacob-mudge"] {
+        assert!(text.lines().any(|line| line.starts_with(name)), "{name}: {text}");
+    }
+}
+
+#[test]
+fn what_no_organisation_can_do_is_said() {
+    let trace = trace("unfit.mmu");
+    let wrong = |more: &[&str]| error(&[&["organisations", &trace][..], more].concat());
+    assert!(wrong(&["--organisation", "g3"]).contains("there is none of this name, expected g2, g4"));
+    assert!(wrong(&["--machine", "vax"]).contains("none of the built-in machines (r4700"));
+    assert!(wrong(&["--organisation", "ultrix", "--machine", "jacob-mudge"]).contains("take one of more bits"));
+    assert!(wrong(&["--organisation", "base"]).contains("all caches must have virtual tags"));
+    let text = include_str!("../../organisations/machines/r4700.toml");
+    for (from, to, says) in [
+        ("memory_cycles = 19\n", "", "missing field `memory_cycles`"),
+        ("memory_cycles = 19", "memory_cycles = 19\nl2_cycles = 5", "there is no cache 2; leave it out"),
+        ("ways = 2", "ways = 3", "lines in sets of 3, which they do not fill"),
+        ("\"16m\"", "\"15m\"", "pages has \"15m\""),
+        ("\"4k\", ", "", "pages of 4k, as traces have them, are not among those of machine"),
+        ("side = \"both\"", "side = \"data\"", "no tlb of level 1 serves side Instruction"),
+    ] {
+        let file = path("machine.toml");
+        assert!(text.contains(from), "{from}");
+        std::fs::write(&file, text.replace(from, to)).unwrap();
+        let said = wrong(&["--machine", file.to_str().unwrap()]);
+        assert!(said.contains(says), "{says}: {said}");
+    }
 }

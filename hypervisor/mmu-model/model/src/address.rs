@@ -3,8 +3,6 @@
 
 use std::fmt;
 
-use crate::numbered::numbered;
-
 macro_rules! address {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -56,22 +54,36 @@ address! {
     Machine
 }
 
-numbered! {
-    /// The sizes that one TLB entry or one leaf of a table can cover, from the smallest to the largest.
-    PageSize {
-        /// 4 KiB
-        K4: "4k",
-        /// 2 MiB
-        M2: "2m",
-        /// 1 GiB
-        G1: "1g",
-    }
-}
+/// The size of a page, of what one TLB entry covers or of one leaf of a table: a power of two of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageSize(u8);
 
 impl PageSize {
+    /// 4 KiB
+    pub const K4: Self = Self(12);
+    /// 2 MiB
+    pub const M2: Self = Self(21);
+    /// 1 GiB
+    pub const G1: Self = Self(30);
+    /// The sizes of x86-64, from the smallest to the largest.
+    pub const ALL: [Self; 3] = [Self::K4, Self::M2, Self::G1];
+    /// How many sizes counters tell apart: from 4 KiB up.
+    pub const COUNT: usize = 32;
+
+    /// The size of 2^shift bytes, from 4 KiB to 8 TiB.
+    pub const fn of_shift(shift: u32) -> Self {
+        assert!(shift >= 12 && shift < 12 + Self::COUNT as u32, "a page has 4 KiB at least and 8 TiB at most");
+        Self(shift as u8)
+    }
+
     /// log2 of the size in bytes.
     pub const fn shift(self) -> u32 {
-        12 + 9 * self as u32
+        self.0 as u32
+    }
+
+    /// Which counter is this size's.
+    pub const fn index(self) -> usize {
+        self.0 as usize - 12
     }
 
     /// The size in bytes.
@@ -92,5 +104,28 @@ impl PageSize {
             3 => Some(Self::G1),
             _ => None,
         }
+    }
+
+    /// The size with this name, such as "4k".
+    pub fn of_name(name: &str) -> Option<Self> {
+        (12..12 + Self::COUNT as u32).map(Self::of_shift).find(|size| size.name() == name)
+    }
+
+    /// As counters and machine files name it: "4k", "16m", "1g".
+    pub fn name(self) -> String {
+        let tens = self.shift() / 10;
+        format!("{}{}", 1_u64 << (self.shift() % 10), ["", "k", "m", "g", "t"][tens as usize])
+    }
+}
+
+impl fmt::Debug for PageSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+impl Default for PageSize {
+    fn default() -> Self {
+        Self::K4
     }
 }

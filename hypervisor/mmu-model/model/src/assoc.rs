@@ -227,6 +227,12 @@ impl<V: Copy + Default> Assoc<V> {
         gone
     }
 
+    /// How many entries `is` is true for.
+    pub fn count(&self, mut is: impl FnMut(&Slot<V>) -> bool) -> u64 {
+        let used = self.keys.iter().zip(&self.slots).filter(|(key, _)| **key != UNUSED);
+        used.filter(|(_, slot)| is(slot)).count() as u64
+    }
+
     /// How many entries are in use.
     pub fn len(&self) -> usize {
         self.keys.iter().filter(|k| **k != UNUSED).count()

@@ -18,8 +18,8 @@ type BySize = [u64; PageSize::COUNT];
 
 macro_rules! bank {
     ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
-        /// One layer's counters. Indices are the discriminants of [`Kind`], [`PageSize`], [`Dimension`], [`Served`]
-        /// and [`Cause`].
+        /// One layer's counters. Indices are the discriminants of [`Kind`], [`Dimension`], [`Served`] and
+        /// [`Cause`], and [`PageSize::index`].
         #[derive(Clone, PartialEq, Eq, Default, Debug)]
         pub struct Bank {
             $($(#[$doc])* pub $name: $type,)*
@@ -83,12 +83,20 @@ bank! {
     nested_hits: u64,
     /// And not found: walks of the host's tables.
     nested_misses: u64,
-    /// Invalidations, by cause.
+    /// Walks that ended where there is no memory to read a table from: accesses that nothing was found for.
+    unreadable: u64,
+    /// Invalidations, by cause, whether there was something to forget or not.
     flushes: [u64; Cause::COUNT],
+    /// Of those that flush, how many found nothing to forget: no TLB entry, partial walk or guest-physical translation.
+    flushes_empty: u64,
     /// TLB entries they forgot.
     flushed_entries: u64,
+    /// TLB entries of ASIDs that a guest runs under no more.
+    abandoned_entries: u64,
     /// Data accesses by where they were served; all 0 unless data is sent through the caches.
     data_served: [u64; Served::COUNT],
+    /// Fetches by where they were served; all 0 unless fetches are sent through the caches.
+    fetches_served: [u64; Served::COUNT],
 }
 
 impl Bank {
@@ -124,7 +132,13 @@ impl Bank {
     /// Nested fills with a guest's page larger than the host's.
     pub fn splintered(&self) -> u64 {
         let cells = PageSize::ALL.into_iter().flat_map(|g| PageSize::ALL.map(|h| (g, h)));
-        cells.filter(|(g, h)| g > h).map(|(g, h)| self.fills_nested[g as usize][h as usize]).sum()
+        cells.filter(|(g, h)| g > h).map(|(g, h)| self.fills_nested[g.index()][h.index()]).sum()
+    }
+
+    /// Flushes that forgot something, or left a guest without what was known of it.
+    pub fn effective_flushes(&self) -> u64 {
+        let all: u64 = Cause::ALL.into_iter().filter(|c| c.flushes()).map(|c| self.flushes[c as usize]).sum();
+        all - self.flushes_empty
     }
 
     /// Everything by name, as results carry it.
@@ -135,8 +149,10 @@ impl Bank {
         for cause in Cause::ALL {
             out.put(format!("flushes_{}", cause.name()), self.flushes[cause as usize]);
         }
-        out.put("flushes", self.flushes.iter().sum());
+        out.put("tlb_flushes", self.effective_flushes());
+        out.put("tlb_flushes_empty", self.flushes_empty);
         out.put("flushed_entries", self.flushed_entries);
+        out.put("abandoned_entries", self.abandoned_entries);
         for served in Served::ALL {
             out.put(format!("data_refs_{}", served.name()), self.data_served[served as usize]);
         }
@@ -154,12 +170,12 @@ impl Bank {
         out.put("faults", self.faults.iter().sum());
         for (level, hits) in self.hits.iter().enumerate() {
             for size in PageSize::ALL {
-                let n = hits.iter().map(|by_size| by_size[size as usize]).sum();
+                let n = hits.iter().map(|by_size| by_size[size.index()]).sum();
                 out.put(format!("tlb_l{}_hits_{}", level + 1, size.name()), n);
             }
         }
         for size in PageSize::ALL {
-            let s = size as usize;
+            let s = size.index();
             let fills: u64 = self.fills.iter().map(|by_size| by_size[s]).sum();
             let second: u64 = self.hits[1].iter().map(|by_size| by_size[s]).sum();
             out.put(format!("tlb_fills_{}", size.name()), fills);
@@ -170,14 +186,15 @@ impl Bank {
 
     fn name_walks(&self, out: &mut Named) {
         for guest in PageSize::ALL {
-            out.put(format!("fills_flat_{}", guest.name()), self.fills_flat[guest as usize]);
+            out.put(format!("fills_flat_{}", guest.name()), self.fills_flat[guest.index()]);
             for host in PageSize::ALL {
-                let n = self.fills_nested[guest as usize][host as usize];
+                let n = self.fills_nested[guest.index()][host.index()];
                 out.put(format!("fills_{}_{}", guest.name(), host.name()), n);
             }
         }
         out.put("walks_completed", self.fills.iter().map(sum).sum());
         out.put("walks_repeated", self.rewalks);
+        out.put("walks_unreadable", self.unreadable);
         out.put("splintered_fills", self.splintered());
         let share = self.well_aligned_share().and_then(Number::from_f64);
         out.0.insert("well_aligned_share".into(), share.map_or(Value::Null, Value::Number));
@@ -254,7 +271,7 @@ impl Counters {
         let mut layers: BTreeMap<_, _> = Layer::ALL.map(|l| (l.name(), self.layer(l).by_name())).into();
         layers.insert("total", self.total().by_name());
         serde_json::json!({
-            "kind": "counted",
+            "kind": "modelled",
             "instructions": self.instructions,
             "exits": self.exits,
             "layers": layers,

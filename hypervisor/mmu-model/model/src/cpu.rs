@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::address::PageSize;
 use crate::assoc::{Geometry, Replacement};
-use crate::cache::LINE;
+use crate::cache::{LINE, Shape};
 
 /// One processor core's translation and caches.
 #[derive(Clone, Debug, Deserialize)]
@@ -22,13 +22,14 @@ pub struct Cpu {
     #[serde(default)]
     pub assumptions: Vec<String>,
     /// Entries carry an ASID or VPID; else every world switch empties all.
-    pub asid_tags: bool,
+    pub asid_tags: Stated,
     /// Entries are tagged with the nested table as well (Intel's EPTRTA). AMD's are not: a hypervisor that changes
     /// the nested root gives a new ASID or flushes.
-    pub nested_root_tags: bool,
-    /// A 1 GiB page enters the second-level TLB in 2 MiB pieces.
-    #[serde(default)]
-    pub second_level_splits_1g: bool,
+    pub nested_root_tags: Stated,
+    /// A 1 GiB page enters the second-level TLB in 2 MiB pieces; a piece found there puts the whole page into the first.
+    pub second_level_splits_1g: Stated,
+    /// Before a page fault is reported, tables are walked again without what was remembered of them.
+    pub confirms_faults: Stated,
     /// The TLBs.
     #[serde(default)]
     pub tlb: Vec<TlbSpec>,
@@ -45,6 +46,16 @@ pub struct Cpu {
     pub cache: Caches,
     /// Cycles.
     pub cost: Cost,
+}
+
+/// Something that holds or does not.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stated {
+    /// Whether it does.
+    pub holds: bool,
+    /// Which document says so.
+    pub source: String,
 }
 
 /// A family of `perf` event names.
@@ -152,6 +163,18 @@ pub struct CacheSpec {
     pub kib: u64,
     /// Lines a set.
     pub ways: u32,
+    /// Slices that lines are spread over by a hash of their address; if not given, the set is the address's low bits.
+    pub slices: Option<SlicesSpec>,
+    /// Which document says so.
+    pub source: String,
+}
+
+/// How a cache's slices are chosen.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlicesSpec {
+    /// For each bit of the slice's number, lowest first: the bits of the machine address that it is the parity of.
+    pub parity_of: Vec<u64>,
     /// Which document says so.
     pub source: String,
 }
@@ -174,6 +197,8 @@ pub struct Cost {
     pub instruction_cycles: f64,
     /// The part of a data access's latency beyond L1 and the first-level TLB that is not hidden; for the estimate.
     pub exposed_share: f64,
+    /// The part of a page walk's cycles that is not hidden, at least and at most; for the estimate.
+    pub exposed_walk_share: [f64; 2],
     /// One VM exit and entry, the handler's own instructions aside; for the estimate.
     pub exit_cycles: u64,
     /// Where the figures come from.
@@ -221,13 +246,15 @@ impl Cpu {
 
     /// No TLB, no cache of any kind: every access walks, every reference is made.
     pub fn bare() -> Self {
+        let stated = |holds| Stated { holds, source: "made up".into() };
         Self {
             name: "bare".into(),
             events: Events::Zen,
             assumptions: vec![],
-            asid_tags: true,
-            nested_root_tags: false,
-            second_level_splits_1g: false,
+            asid_tags: stated(true),
+            nested_root_tags: stated(false),
+            second_level_splits_1g: stated(false),
+            confirms_faults: stated(false),
             tlb: vec![],
             partial: vec![],
             host_partial: vec![],
@@ -241,6 +268,7 @@ impl Cpu {
                 second_level_tlb_cycles: 0,
                 instruction_cycles: 1.0,
                 exposed_share: 0.0,
+                exposed_walk_share: [1.0; 2],
                 exit_cycles: 0,
                 source: "every reference costs one cycle".into(),
             },
@@ -298,19 +326,17 @@ impl Cpu {
         }
         let caches = [("l1", &self.cache.l1), ("l2", &self.cache.l2), ("l3", &self.cache.l3)];
         for (name, cache) in caches.into_iter().filter_map(|(n, c)| c.as_ref().map(|c| (n, c))) {
-            let lines = cache.kib * 1024 / LINE;
-            if cache.ways == 0 || lines % u64::from(cache.ways) != 0 {
-                return Err(format!(
-                    "cache.{name}: {lines} lines of {LINE} bytes cannot be shared out to sets of {} ways",
-                    cache.ways
-                ));
-            }
-            check_source(&format!("cache.{name}"), &cache.source)?;
+            cache.check(name)?;
         }
-        if !(0.0..=1.0).contains(&self.cost.exposed_share) || !self.cost.instruction_cycles.is_normal() {
-            return Err("cost: exposed_share must lie in 0..=1 and instruction_cycles must not be 0".into());
+        for (name, stated) in [
+            ("asid_tags", &self.asid_tags),
+            ("nested_root_tags", &self.nested_root_tags),
+            ("second_level_splits_1g", &self.second_level_splits_1g),
+            ("confirms_faults", &self.confirms_faults),
+        ] {
+            check_source(name, &stated.source)?;
         }
-        check_source("cost", &self.cost.source)
+        self.cost.check()
     }
 
     /// No access may find one page size in two arrays of one level.
@@ -330,12 +356,64 @@ impl Cpu {
     }
 }
 
+impl CacheSpec {
+    fn check(&self, name: &str) -> Result<(), String> {
+        let lines = self.kib * 1024 / LINE;
+        let ways = self.ways;
+        if ways == 0 || lines % u64::from(ways) != 0 {
+            return Err(format!(
+                "cache.{name}: {lines} lines of {LINE} bytes cannot be shared out to sets of {ways} ways"
+            ));
+        }
+        check_source(&format!("cache.{name}"), &self.source)?;
+        let Some(slices) = &self.slices else { return Ok(()) };
+        check_source(&format!("cache.{name}.slices"), &slices.source)?;
+        let (bits, sets) = (slices.parity_of.len(), lines / u64::from(ways));
+        if name != "l3" {
+            return Err(format!("cache.{name}.slices: a core's own cache is in one piece; leave them out"));
+        }
+        if !(1..=8).contains(&bits) || !sets.is_power_of_two() || sets >> bits == 0 {
+            return Err(format!(
+                "cache.{name}.slices: {bits} bits of a slice's number and {sets} sets, expected 1 to 8 bits and a power \
+                 of two of sets, one a slice at least"
+            ));
+        }
+        match slices.parity_of.iter().find(|of| **of < LINE) {
+            Some(of) => {
+                Err(format!("cache.{name}.slices: parity_of has {of:#x}, which has no bit above a line's bytes"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> Shape {
+        let slices = self.slices.as_ref().map_or_else(Vec::new, |slices| slices.parity_of.clone());
+        Shape { bytes: self.kib * 1024, ways: self.ways, slices }
+    }
+}
+
+impl Cost {
+    fn check(&self) -> Result<(), String> {
+        if !(0.0..=1.0).contains(&self.exposed_share) || !self.instruction_cycles.is_normal() {
+            return Err("cost: exposed_share must lie in 0..=1 and instruction_cycles must not be 0".into());
+        }
+        let [low, high] = self.exposed_walk_share;
+        if !(0.0..=1.0).contains(&low) || !(low..=1.0).contains(&high) {
+            return Err(format!(
+                "cost: exposed_walk_share is [{low}, {high}], expected two of 0..=1, the smaller first"
+            ));
+        }
+        check_source("cost", &self.source)
+    }
+}
+
 impl TlbSpec {
     /// The sizes it holds, or the first that is none.
     pub fn sizes(&self) -> Result<Vec<PageSize>, String> {
         self.pages
             .iter()
-            .map(|p| PageSize::ALL.into_iter().find(|s| s.name() == p).ok_or_else(|| p.clone()))
+            .map(|p| PageSize::ALL.into_iter().find(|s| s.name() == *p).ok_or_else(|| p.clone()))
             .collect()
     }
 
@@ -384,90 +462,4 @@ fn check_source(what: &str, source: &str) -> Result<(), String> {
         return Err(format!("{what}: source is empty; say which document has the figures, or \"assumption: …\""));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FILE: &str = r#"
-name = "x"
-events = "zen"
-asid_tags = true
-nested_root_tags = false
-[[tlb]]
-name = "d"
-level = 1
-side = "data"
-pages = ["4k", "2m"]
-entries = 64
-ways = 4
-replacement = "lru"
-source = "made up"
-[cost]
-l1_cycles = 4
-l2_cycles = 12
-l3_cycles = 30
-memory_cycles = 200
-second_level_tlb_cycles = 7
-instruction_cycles = 0.5
-exposed_share = 0.5
-exit_cycles = 1000
-source = "made up"
-"#;
-
-    fn problem(from: &str, to: &str) -> String {
-        assert!(FILE.contains(from));
-        Cpu::parse("x.toml", &FILE.replace(from, to)).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn the_built_in_files_are_right() {
-        for (name, _) in BUILT_IN {
-            Cpu::built_in(name).unwrap().unwrap();
-        }
-        assert!(Cpu::built_in("8086").is_none());
-    }
-
-    #[test]
-    fn a_wrong_file_is_refused_by_name_of_what_is_wrong() {
-        Cpu::parse("x.toml", FILE).unwrap();
-        for (from, to, expected) in [
-            ("ways = 4", "ways = 5", "tlb \"d\": 5 ways do not divide 64 entries"),
-            ("ways = 4", "ways = 0", "0 ways do not divide"),
-            ("entries = 64", "entries = 96", "24 sets (96 / 4), expected a power of two"),
-            ("ways = 4", "ways = 4\ncolour = 3", "unknown field `colour`"),
-            ("events = \"zen\"", "events = \"zen\"\nspeed = 3", "unknown field `speed`"),
-            ("\"2m\"", "\"3m\"", "pages has \"3m\""),
-            ("level = 1", "level = 3", "level is 3"),
-            ("source = \"made up\"\n[cost]", "source = \" \"\n[cost]", "source is empty"),
-            ("exit_cycles = 1000", "", "missing field `exit_cycles`"),
-            ("exposed_share = 0.5", "exposed_share = 5", "exposed_share must lie in"),
-            ("replacement = \"lru\"", "replacement = \"oldest\"", "unknown variant `oldest`"),
-        ] {
-            let got = problem(from, to);
-            assert!(got.contains(expected) && got.contains("x.toml"), "{got}");
-        }
-        let three_ways = FILE.replace("entries = 64", "entries = 48").replace("ways = 4", "ways = 3");
-        let got = Cpu::parse("x.toml", &three_ways.replace("\"lru\"", "\"plru\"")).unwrap_err().to_string();
-        assert!(got.contains("plru needs"), "{got}");
-    }
-
-    #[test]
-    fn one_size_twice_at_a_level_is_refused() {
-        let (head, rest) = FILE.split_once("[[tlb]]").unwrap();
-        let (tlb, _) = rest.split_once("[cost]").unwrap();
-        let second = tlb.replace("\"d\"", "\"e\"").replace("\"data\"", "\"both\"");
-        let text = format!("{head}[[tlb]]{second}[[tlb]]{rest}");
-        let got = Cpu::parse("x.toml", &text).unwrap_err().to_string();
-        assert!(got.contains("both hold 4k pages at level 1"), "{got}");
-    }
-
-    #[test]
-    fn resize_keeps_the_rules() {
-        let mut cpu = Cpu::parse("x.toml", FILE).unwrap();
-        cpu.resize("d", 128).unwrap();
-        assert!(cpu.resize("d", 130).unwrap_err().to_string().contains("do not divide"));
-        assert!(cpu.resize("q", 8).unwrap_err().to_string().contains("there are d"));
-    }
 }

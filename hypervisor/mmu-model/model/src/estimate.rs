@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! An estimate of execution time in cycles: counts times stated costs, nothing measured.
+//!
+//! How much of a page walk a processor hides behind other work depends on the program and on how far ahead it runs, so
+//! the estimate is a band: from the least to the most that the processor's file says is exposed.
 
 use serde_json::{Value, json};
 
@@ -13,10 +16,10 @@ use crate::cpu::Cpu;
 pub struct Estimate {
     /// Instructions without any stall.
     pub instructions: Option<f64>,
-    /// Page walks.
-    pub walks: f64,
+    /// Page walks: what is exposed of them at least and at most.
+    pub walks: [f64; 2],
     /// Looks into the second-level TLB, in vain or not: a walk begins when it has nothing. Of them, as of data that L1
-    /// has not, a share is exposed; walks are taken to hide behind nothing.
+    /// has not, one share is exposed.
     pub second_level_tlb: f64,
     /// Data accesses that L1 does not serve.
     pub data_stalls: Option<f64>,
@@ -39,25 +42,28 @@ impl Estimate {
         Self {
             instructions: (counters.instructions > 0)
                 .then_some(counters.instructions as f64 * cost.instruction_cycles),
-            walks: total.all_walk_cycles() as f64,
+            walks: cost.exposed_walk_share.map(|share| total.all_walk_cycles() as f64 * share),
             second_level_tlb: (second * cost.second_level_tlb_cycles) as f64 * cost.exposed_share,
             data_stalls: sent.then_some(data as f64 * cost.exposed_share),
             exits: (counters.exits * cost.exit_cycles) as f64,
         }
     }
 
-    /// All together, if all is known.
-    pub fn cycles(&self) -> Option<f64> {
-        Some(self.instructions? + self.walks + self.second_level_tlb + self.data_stalls? + self.exits)
+    /// All together, at least and at most, if all is known.
+    pub fn cycles(&self) -> Option<[f64; 2]> {
+        let others = self.instructions? + self.second_level_tlb + self.data_stalls? + self.exits;
+        Some(self.walks.map(|walks| others + walks))
     }
 
     /// By name; `kind` says what it is.
     pub fn to_json(&self) -> Value {
         json!({
             "kind": "estimate",
-            "estimated_cycles": self.cycles(),
+            "estimated_cycles_low": self.cycles().map(|[low, _]| low),
+            "estimated_cycles_high": self.cycles().map(|[_, high]| high),
             "of_instructions": self.instructions,
-            "of_walks": self.walks,
+            "of_walks_low": self.walks[0],
+            "of_walks_high": self.walks[1],
             "of_second_level_tlb": self.second_level_tlb,
             "of_data_stalls": self.data_stalls,
             "of_exits": self.exits,
@@ -79,7 +85,10 @@ mod tests {
         counters.instructions = 100;
         assert_eq!(Estimate::new(&counters, &cpu).cycles(), None);
         counters.banks[0].data_served = [7, 8, 0, 0];
-        assert_eq!(Estimate::new(&counters, &cpu).cycles(), Some(100.0 + 12.0 + 40.0 + 2000.0));
+        assert_eq!(Estimate::new(&counters, &cpu).cycles(), Some([2152.0; 2]));
+        cpu.cost.exposed_walk_share = [0.25, 0.75];
+        let estimate = Estimate::new(&counters, &cpu);
+        assert_eq!((estimate.walks, estimate.cycles()), ([3.0, 9.0], Some([2143.0, 2149.0])));
         cpu.cost.second_level_tlb_cycles = 7;
         counters.banks[0].hits[0][0][0] = 1000;
         counters.banks[0].hits[1][0][1] = 2;

@@ -1,58 +1,62 @@
 // SPDX-License-Identifier: MIT
 //! One processor's MMU.
 
-use std::collections::HashMap;
-
 use crate::address::{Machine, PageSize, Virtual};
-use crate::cache::LINE;
-use crate::context::{Context, Control, Kind, Layer, Tables};
+use crate::cache::{Caches, Hierarchy, Served, Shape};
+use crate::context::{Kind, Layer};
 use crate::counters::{Bank, Counters};
-use crate::cpu::{Cpu, Side};
-use crate::invalidate::Cause;
+use crate::cpu::{CacheSpec, Cpu, Side};
+use crate::invalidate::{Cause, Reach};
 use crate::memory::Memory;
+use crate::organisation::{Organisation, Port, Refill, Regime};
 use crate::shortcut::{Again, Last, Recent, Recents};
-use crate::tlb::{Tlb, Translation, tag};
-use crate::unit::{Parts, Unit};
-use crate::walk::{Access, Fault, Leaf, Rights, Stop, Walker};
+use crate::tlb::{Entry, Part, Tlb};
+use crate::walk::{Fault, Stop};
+use crate::x86::{Context, Control, Tables, X86};
 
 /// The bank for what lies outside the region.
 const OUTSIDE: usize = Layer::COUNT;
 
-/// TLBs, caches and counters of one processor.
+/// What an MMU is made of, besides its organisation.
+#[derive(Clone, Debug)]
+pub struct Parts<E, C> {
+    /// The arrays of the TLB.
+    pub tlbs: Vec<Tlb<E>>,
+    /// Per side (data, instruction) and level, which of them serve; an entry goes into the first that takes it.
+    pub lookup: [[Vec<usize>; 2]; 2],
+    /// The caches.
+    pub caches: C,
+    /// Cycles by where a reference is served.
+    pub latency: [u64; Served::COUNT],
+    /// A 1 GiB page enters the second level in 2 MiB pieces.
+    pub splits_1g: bool,
+}
+
+/// TLBs, caches and counters of one processor, and the organisation that refills them.
 ///
 /// Tell it who runs ([`Mmu::set_context`]), every access ([`Mmu::access`]) and every event that invalidates
-/// ([`Mmu::invalidate`](crate::invalidate)), in the order in which they happen.
+/// ([`Mmu::invalidate`]), in the order in which they happen.
 #[derive(Clone, Debug)]
-pub struct Mmu {
-    /// First-level arrays lie before second-level ones.
-    pub(crate) tlbs: Vec<Tlb>,
-    pub(crate) parts: Parts,
-    /// Per side (data, instruction): indices of the arrays of each level.
-    lookup: [[Vec<usize>; 2]; 2],
+pub struct Mmu<O: Organisation = X86> {
+    parts: Parts<O::Entry, O::Caches>,
+    organisation: O,
     recents: [Recents; 2],
-    pub(crate) last: Last,
-    pub(crate) tag: u64,
-    /// For each kind, one bit for each combination of rights that needs no walk.
-    allowed: [u32; Kind::COUNT],
-    context: Context,
+    last: Last,
+    regime: Regime,
+    context: O::Context,
     bank: usize,
     again: Again,
     counters: Counters,
     in_region: bool,
     /// The process the region belongs to.
     space: Option<u64>,
-    roots: HashMap<Machine, u16>,
-    last_root: Option<Machine>,
-    asid_tags: bool,
-    root_tags: bool,
-    splits_1g: bool,
     data_through_caches: bool,
     /// Data and instructions have a first-level array in common.
     shared: bool,
 }
 
 impl Mmu {
-    /// A processor with everything empty, the region closed, and paging off.
+    /// An x86-64 processor with everything empty, the region closed, and paging off.
     pub fn new(cpu: &Cpu) -> Self {
         let mut specs: Vec<_> = cpu.tlb.iter().filter(|t| t.entries > 0).collect();
         specs.sort_by_key(|t| t.level);
@@ -61,7 +65,17 @@ impl Mmu {
                 .filter(|&i| specs[i].level == level && [side, Side::Both].contains(&specs[i].side))
                 .collect()
         };
-        let lookup = [Side::Data, Side::Instruction].map(|side| [1, 2].map(|level| serving(level, side)));
+        let cache = |c: &Option<CacheSpec>| c.as_ref().map_or_else(Shape::default, CacheSpec::shape);
+        let parts = Parts {
+            tlbs: specs
+                .iter()
+                .map(|t| Tlb::new(&t.name, &t.sizes().expect("checked when read"), t.geometry()))
+                .collect(),
+            lookup: [Side::Data, Side::Instruction].map(|side| [1, 2].map(|level| serving(level, side))),
+            caches: Hierarchy::new(&[cache(&cpu.cache.l1), cache(&cpu.cache.l2), cache(&cpu.cache.l3)]),
+            latency: [cpu.cost.l1_cycles, cpu.cost.l2_cycles, cpu.cost.l3_cycles, cpu.cost.memory_cycles],
+            splits_1g: cpu.second_level_splits_1g.holds,
+        };
         let context = Context {
             layer: Layer::GuestKernel,
             space: 0,
@@ -71,34 +85,36 @@ impl Mmu {
             pcid: 0,
             tables: Tables::Off,
         };
-        let shared = lookup[0][0].iter().any(|array| lookup[1][0].contains(array));
+        Self::of(X86::new(cpu), parts, context)
+    }
+}
+
+impl<O: Organisation> Mmu<O> {
+    /// A processor of these parts, with everything empty and the region closed, where this context runs.
+    pub fn of(organisation: O, parts: Parts<O::Entry, O::Caches>, context: O::Context) -> Self {
+        let shared = parts.lookup[0][0].iter().any(|array| parts.lookup[1][0].contains(array));
         let mut mmu = Self {
-            tlbs: specs
-                .iter()
-                .map(|t| Tlb::new(&t.name, &t.sizes().expect("checked when read"), t.geometry()))
-                .collect(),
-            lookup,
-            parts: Parts::new(cpu),
+            parts,
+            organisation,
             recents: Default::default(),
             last: Last::default(),
-            tag: 0,
-            allowed: [0; Kind::COUNT],
+            regime: Regime::default(),
             context,
             bank: OUTSIDE,
             again: Again::default(),
             counters: Counters::default(),
             in_region: false,
             space: None,
-            roots: HashMap::new(),
-            last_root: None,
-            asid_tags: cpu.asid_tags,
-            root_tags: cpu.nested_root_tags,
-            splits_1g: cpu.second_level_splits_1g,
             data_through_caches: true,
             shared,
         };
         mmu.set_context(&context);
         mmu
+    }
+
+    /// The organisation, for what it has counted itself.
+    pub fn organisation(&self) -> &O {
+        &self.organisation
     }
 
     /// Whether data accesses go through the cache hierarchy too, so that page-table lines compete with data for room;
@@ -124,8 +140,8 @@ impl Mmu {
     /// Begin or end counting. User code of the process that runs at the beginning is told apart from other users'.
     pub fn set_region(&mut self, on: bool) {
         if on && !self.in_region {
-            let guest = [Layer::GuestUser, Layer::GuestKernel].contains(&self.context.layer);
-            self.space = guest.then_some(self.context.space);
+            let (layer, space) = O::runs(&self.context);
+            self.space = [Layer::GuestUser, Layer::GuestKernel].contains(&layer).then_some(space);
         }
         self.in_region = on;
         self.choose_bank();
@@ -145,8 +161,9 @@ impl Mmu {
 
     fn choose_bank(&mut self) {
         std::mem::take(&mut self.again).tell(&mut self.counters.banks[self.bank]);
-        let other = self.space.is_some_and(|space| space != self.context.space);
-        self.bank = match self.context.layer {
+        let (layer, runs) = O::runs(&self.context);
+        let other = self.space.is_some_and(|space| space != runs);
+        self.bank = match layer {
             _ if !self.in_region => OUTSIDE,
             Layer::GuestUser if other => Layer::GuestOther as usize,
             layer => layer as usize,
@@ -154,64 +171,67 @@ impl Mmu {
     }
 
     #[inline]
-    pub(crate) fn bank(&mut self) -> &mut Bank {
+    fn bank(&mut self) -> &mut Bank {
         &mut self.counters.banks[self.bank]
     }
 
     /// Who runs now.
-    pub fn context(&self) -> &Context {
+    pub fn context(&self) -> &O::Context {
         &self.context
     }
 
-    /// Say who runs now. This invalidates nothing by itself, except on a processor without ASIDs.
-    pub fn set_context(&mut self, context: &Context) {
-        let switched = !self.asid_tags && context.asid != self.context.asid;
+    /// Say who runs now. This invalidates nothing by itself, except where tags cannot tell contexts apart.
+    pub fn set_context(&mut self, context: &O::Context) {
         self.context = *context;
         self.last = Last::default();
         self.choose_bank();
-        let root = self.root_number();
-        let asid = if self.asid_tags { context.asid } else { 0 };
-        self.tag = tag::pack(asid, root, context.pcid);
-        if switched {
-            self.flush_world();
+        self.regime = self.organisation.regime(context);
+        if let Some(cause) = self.regime.noted {
+            self.note(cause);
         }
-        for kind in Kind::ALL {
-            let access = self.access_of(kind);
-            self.allowed[kind as usize] = (0..Rights::COMBINATIONS)
-                .filter(|i| {
-                    let rights = Rights::from_index(*i);
-                    rights.allow(access) && (kind != Kind::Store || rights.has(Rights::DIRTY))
-                })
-                .fold(0, |bits, i| bits | 1 << i);
+        for _ in 0..self.regime.flushes {
+            self.flush(Cause::WorldSwitch, &Reach::ALL);
         }
     }
 
-    fn root_number(&mut self) -> u16 {
-        let Tables::Nested { root, .. } = self.context.tables else { return 0 };
-        if self.last_root.is_some_and(|last| last != root) {
-            self.count_flush(Cause::NestedRoot, 0);
+    /// Forget what the event asks for.
+    pub fn invalidate(&mut self, event: O::Event) {
+        self.last = Last::default();
+        match O::reach(event, self.regime.tag) {
+            Some((cause, Some(reach))) => self.flush(cause, &reach),
+            Some((cause, None)) => self.note(cause),
+            None => {}
         }
-        self.last_root = Some(root);
-        if !self.root_tags {
-            return 0;
+        if let Some((tag, bits)) = O::abandons(event) {
+            self.count_abandoned(tag, bits);
         }
-        // Numbers are given in order of appearance; after 65,535 roots they would repeat, and all is forgotten.
-        if self.roots.len() >= usize::from(u16::MAX) && !self.roots.contains_key(&root) {
-            self.roots.clear();
-            self.flush_world();
-        }
-        let next = self.roots.len() as u16 + 1;
-        *self.roots.entry(root).or_insert(next)
     }
 
-    #[inline]
-    fn access_of(&self, kind: Kind) -> Access {
-        let mut control = self.context.control;
-        if let Tables::Nested { guest: None, .. } = self.context.tables {
-            // SMEP and SMAP need paging.
-            (control.smep, control.smap) = (false, false);
+    fn flush(&mut self, cause: Cause, reach: &Reach) {
+        let mut gone = 0;
+        for tlb in &mut self.parts.tlbs {
+            gone += match reach.address {
+                Some(address) => tlb.forget_address(address, |slot| reach.takes(slot.tag, slot.mask)),
+                None => tlb.forget(|slot| reach.takes(slot.tag, slot.mask)),
+            };
         }
-        Access { kind, user: self.context.user, control }
+        let partial = self.organisation.forget(reach);
+        self.note(cause);
+        let bank = self.bank();
+        bank.flushes_empty += u64::from(gone + partial == 0);
+        bank.flushed_entries += gone;
+    }
+
+    fn count_abandoned(&mut self, tag: u64, bits: u64) {
+        let gone = |tlb: &Tlb<O::Entry>| tlb.count(|slot| (slot.tag ^ tag) & bits == 0);
+        let abandoned: u64 = self.parts.tlbs.iter().map(gone).sum();
+        let bank = self.bank();
+        bank.flushes_empty += u64::from(abandoned == 0);
+        bank.abandoned_entries += abandoned;
+    }
+
+    fn note(&mut self, cause: Cause) {
+        self.bank().flushes[cause as usize] += 1;
     }
 
     /// One access: the machine address that the MMU finds, or why it finds none.
@@ -233,22 +253,26 @@ impl Mmu {
     #[inline(always)]
     #[allow(clippy::inline_always)] // as of access
     fn access_again(&mut self, address: Virtual, kind: Kind) -> Option<Machine> {
-        let line = address.raw() / LINE;
+        let line = address.raw() / O::Caches::GRANULE;
         if kind != Kind::Fetch && self.last.line == line && self.last.allowed >> kind as usize & 1 == 1 {
             self.again.count(kind, self.last.size);
             return Some(self.last.less.plus(address.raw()));
         }
         let side = usize::from(kind == Kind::Fetch);
+        let tag = self.organisation.tag(self.regime.tag, address);
         for large in [false, true] {
-            let Some(recent) = self.recents[side].find(address, large, self.tag) else { continue };
-            if self.allowed[kind as usize] >> recent.rights & 1 == 0 {
+            let Some(recent) = self.recents[side].find(address, large, tag) else { continue };
+            if self.regime.allowed[kind as usize] >> recent.rights & 1 == 0 {
                 continue;
             }
-            if !self.tlbs[usize::from(recent.array)].touch_if(recent.place as usize, recent.birth) {
+            if !self.parts.tlbs[usize::from(recent.array)].touch_if(recent.place as usize, recent.birth) {
                 continue;
             }
             let (size, less) = (recent.size, recent.less);
             let machine = less.plus(address.raw());
+            if kind == Kind::Fetch && O::Caches::FETCHES {
+                return Some(self.hit(0, kind, size, address, machine));
+            }
             if kind == Kind::Fetch {
                 self.again.count(kind, size);
                 if self.shared {
@@ -256,35 +280,49 @@ impl Mmu {
                 }
                 return Some(machine);
             }
-            if !self.data_through_caches || !self.parts.caches.has_l1() {
-                return Some(self.hit(0, kind, size, machine));
+            if !self.data_through_caches || !self.parts.caches.keeps_data() {
+                return Some(self.hit(0, kind, size, address, machine));
             }
-            let may = |kind: Kind| (self.allowed[kind as usize] >> recent.rights & 1) << kind as u32;
+            let may = |kind: Kind| (self.regime.allowed[kind as usize] >> recent.rights & 1) << kind as u32;
             let allowed = (may(Kind::Load) | may(Kind::Store)) as u8;
             self.last = Last { line, less, size, allowed };
-            if self.parts.caches.is_last_used(machine) {
+            if self.parts.caches.is_last_used(tag, address, machine) {
                 self.again.count(kind, size);
                 return Some(machine);
             }
-            return Some(self.hit(0, kind, size, machine));
+            return Some(self.hit(0, kind, size, address, machine));
         }
         None
     }
 
     #[inline(never)]
-    fn hit(&mut self, level: usize, kind: Kind, size: PageSize, machine: Machine) -> Machine {
-        self.bank().hits[level][kind as usize][size as usize] += 1;
-        self.data(kind, machine)
+    fn hit(&mut self, level: usize, kind: Kind, size: PageSize, address: Virtual, machine: Machine) -> Machine {
+        self.bank().hits[level][kind as usize][size.index()] += 1;
+        self.data(kind, address, machine)
     }
 
     /// The address, having been sent through the caches if it is data's.
     #[inline]
-    fn data(&mut self, kind: Kind, machine: Machine) -> Machine {
-        if self.data_through_caches && kind != Kind::Fetch {
-            let served = self.parts.caches.access(machine);
-            self.bank().data_served[served as usize] += 1;
-        }
+    fn data(&mut self, kind: Kind, address: Virtual, machine: Machine) -> Machine {
+        self.through_caches(kind, address, machine);
         machine
+    }
+
+    /// Where the access was served, if it goes through the caches.
+    #[inline]
+    fn through_caches(&mut self, kind: Kind, address: Virtual, machine: Machine) -> Option<Served> {
+        if !self.data_through_caches || kind == Kind::Fetch && !O::Caches::FETCHES {
+            return None;
+        }
+        let tag = self.organisation.tag(self.regime.tag, address);
+        if kind == Kind::Fetch {
+            let served = self.parts.caches.fetch(tag, address, machine)?;
+            self.bank().fetches_served[served as usize] += 1;
+            return Some(served);
+        }
+        let served = self.parts.caches.data(tag, address, machine);
+        self.bank().data_served[served as usize] += 1;
+        Some(served)
     }
 
     /// Everything but a hit at the place where the page was found last.
@@ -296,89 +334,104 @@ impl Mmu {
         kind: Kind,
     ) -> Result<Machine, Stop<M::Error>> {
         self.last = Last::default();
-        if self.context.tables == Tables::Off {
+        if !self.regime.translated {
             self.bank().untranslated[kind as usize] += 1;
-            return Ok(self.data(kind, Machine::new(address.raw())));
+            let served = self.through_caches(kind, address, Machine::new(address.raw()));
+            if O::CACHE_MISSES && served == Some(Served::Memory) {
+                let (organisation, mut port, context) = self.port(memory, address);
+                organisation.missed(&mut port, context, address, kind)?;
+            }
+            return Ok(Machine::new(address.raw()));
         }
         let side = usize::from(kind == Kind::Fetch);
+        let tag = self.organisation.tag(self.regime.tag, address);
         let mut denied = false;
         for level in 0..2 {
-            for i in 0..self.lookup[side][level].len() {
-                let array = self.lookup[side][level][i];
-                let Some(place) = self.tlbs[array].find(address, self.tag) else { continue };
-                let (entry, mask) = self.tlbs[array].get(place);
-                if self.allowed[kind as usize] >> entry.rights.index() & 1 == 0 {
+            for i in 0..self.parts.lookup[side][level].len() {
+                let array = self.parts.lookup[side][level][i];
+                let tlb = &mut self.parts.tlbs[array];
+                let Some(place) = tlb.find(address, tag) else { continue };
+                let (entry, mask) = tlb.get(place);
+                let Some(part) = entry.part(address) else { continue };
+                if self.regime.allowed[kind as usize] >> part.rights.index() & 1 == 0 {
                     denied = true;
                     continue;
                 }
-                self.tlbs[array].touch(place);
+                tlb.touch(place);
                 if level == 0 {
                     self.remember(side, address, array, place);
                 } else {
-                    self.fill_level(0, side, address, mask, entry);
+                    self.fill_level(0, side, address, mask, entry.nearer());
                 }
-                let machine = entry.machine.plus(address.raw() & entry.size.offset_mask());
-                return Ok(self.hit(level, kind, entry.size, machine));
+                let machine = part.machine.plus(address.raw() & part.size.offset_mask());
+                return Ok(self.hit(level, kind, part.size, address, machine));
             }
         }
         if denied {
             // The processor may not use the entry for this; it walks anew, and the old entry goes (SDM vol. 3,
             // 4.10.4.1 on page faults; a first store through a clean entry sets the dirty bit by such a walk).
-            self.drop_address(address);
+            self.parts.tlbs.iter_mut().for_each(|tlb| _ = tlb.forget_address(address, |slot| slot.serves(tag)));
             self.bank().rewalks += 1;
         }
-        let leaf = self.walk(memory, address, kind)?;
-        self.fill(side, address, &leaf);
-        Ok(self.data(kind, leaf.machine.plus(address.raw() & leaf.size.offset_mask())))
+        let Refill { leaf, entry, mask } = self.refill(memory, address, kind)?;
+        self.fill_level(1, side, address, mask, entry);
+        self.fill_level(0, side, address, mask, entry);
+        Ok(self.data(kind, address, leaf.machine.plus(address.raw() & leaf.size.offset_mask())))
     }
 
-    fn drop_address(&mut self, address: Virtual) {
-        let tag = self.tag;
-        for tlb in &mut self.tlbs {
-            tlb.forget_address(address, |slot| slot.serves(tag));
-        }
+    /// The organisation, with what it is given for an address.
+    #[inline]
+    fn port<'a, M>(&'a mut self, memory: &'a mut M, address: Virtual) -> (&'a mut O, Port<'a, O, M>, &'a O::Context) {
+        let tag = self.organisation.tag(self.regime.tag, address);
+        let Self { parts, organisation, context, counters, .. } = self;
+        let port = Port {
+            memory,
+            caches: &mut parts.caches,
+            bank: &mut counters.banks[self.bank],
+            bank_number: self.bank,
+            first_level: parts.lookup.each_ref().map(|levels| &levels[0][..]),
+            tlbs: &mut parts.tlbs,
+            latency: parts.latency,
+            tag,
+            cycles: 0,
+        };
+        (organisation, port, context)
     }
 
-    fn walk<M: Memory>(&mut self, memory: &mut M, address: Virtual, kind: Kind) -> Result<Leaf, Stop<M::Error>> {
-        let access = self.access_of(kind);
-        let bank = &mut self.counters.banks[self.bank];
-        let mut unit = Unit { memory, parts: &mut self.parts, bank, tag: self.tag, cycles: 0 };
-        let outcome = self.context.tables.walk(address, access, &mut unit);
-        let cycles = unit.cycles;
-        bank.walk_cycles[kind as usize] += cycles;
+    fn refill<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        address: Virtual,
+        kind: Kind,
+    ) -> Result<Refill<O::Entry>, Stop<M::Error>> {
+        let (organisation, mut port, context) = self.port(memory, address);
+        let outcome = organisation.refill(&mut port, context, address, kind);
+        let bank = self.bank();
         match &outcome {
-            Ok(leaf) => {
-                bank.fills[kind as usize][leaf.size as usize] += 1;
+            Ok(Refill { leaf, .. }) => {
+                bank.fills[kind as usize][leaf.size.index()] += 1;
                 match leaf.host {
-                    Some(host) => bank.fills_nested[leaf.guest as usize][host as usize] += 1,
-                    None => bank.fills_flat[leaf.size as usize] += 1,
+                    Some(host) => bank.fills_nested[leaf.guest.index()][host.index()] += 1,
+                    None => bank.fills_flat[leaf.size.index()] += 1,
                 }
             }
             Err(Stop::Fault(Fault { reason, .. })) => {
                 bank.faults[kind as usize] += 1;
                 bank.fault_reasons[*reason as usize] += 1;
             }
-            Err(_) => {}
+            Err(_) => bank.unreadable += 1,
         }
         outcome
     }
 
-    #[inline]
-    fn fill(&mut self, side: usize, address: Virtual, leaf: &Leaf) {
-        let mask = if leaf.global && self.context.control.pge { !tag::PCID } else { u64::MAX };
-        let Leaf { machine, size, guest, rights, .. } = *leaf;
-        let entry = Translation { machine, rights, size, leaf: guest };
-        self.fill_level(1, side, address, mask, entry);
-        self.fill_level(0, side, address, mask, entry);
-    }
-
     /// Put an entry into the array of this level that takes it, if there is one.
     #[inline]
-    fn fill_level(&mut self, level: usize, side: usize, address: Virtual, mask: u64, entry: Translation) {
-        for i in 0..self.lookup[side][level].len() {
-            let array = self.lookup[side][level][i];
+    fn fill_level(&mut self, level: usize, side: usize, address: Virtual, mask: u64, entry: O::Entry) {
+        let tag = self.organisation.tag(self.regime.tag, address);
+        for i in 0..self.parts.lookup[side][level].len() {
+            let array = self.parts.lookup[side][level][i];
             let Some(entry) = self.fitting(level, side, array, address, entry) else { continue };
-            let place = self.tlbs[array].insert(address, self.tag, mask, entry);
+            let place = self.parts.tlbs[array].insert(address, tag, mask, entry);
             if let (0, Some(place)) = (level, place) {
                 self.remember(side, address, array, place);
             }
@@ -395,20 +448,19 @@ impl Mmu {
         side: usize,
         array: usize,
         address: Virtual,
-        entry: Translation,
-    ) -> Option<Translation> {
-        let held = |size| self.lookup[side][level].iter().any(|&a| self.tlbs[a].holds(size));
-        let mut size = entry.size;
+        entry: O::Entry,
+    ) -> Option<O::Entry> {
+        let held = |size| self.parts.lookup[side][level].iter().any(|&a| self.parts.tlbs[a].holds(size));
+        let mut size = entry.size();
         while !held(size) {
             let smaller = match size {
-                PageSize::G1 if level == 0 || self.splits_1g => PageSize::M2,
+                PageSize::G1 if level == 0 || self.parts.splits_1g => PageSize::M2,
                 PageSize::M2 if level == 0 => PageSize::K4,
                 _ => return None,
             };
             size = smaller;
         }
-        let within = address.raw() & entry.size.offset_mask() & !size.offset_mask();
-        self.tlbs[array].holds(size).then(|| Translation { machine: entry.machine.plus(within), size, ..entry })
+        self.parts.tlbs[array].holds(size).then(|| entry.piece(address, size))
     }
 
     /// Forget what spares looking things up. It changes no result, which is what a test needs it for.
@@ -420,10 +472,10 @@ impl Mmu {
     /// Note where the page of this address is, in a first-level array.
     #[inline]
     fn remember(&mut self, side: usize, address: Virtual, array: usize, place: usize) {
-        let tlb = &self.tlbs[array];
-        let (Translation { machine, rights, size, .. }, _) = tlb.get(place);
+        let tlb = &self.parts.tlbs[array];
+        let Some(Part { machine, rights, size }) = tlb.get(place).0.part(address) else { return };
         let recent = Recent {
-            tag: self.tag,
+            tag: self.organisation.tag(self.regime.tag, address),
             less: Machine::new(machine.raw().wrapping_sub(address.raw() & !size.offset_mask())),
             birth: tlb.birth(place),
             place: place as u32,
@@ -436,6 +488,6 @@ impl Mmu {
 
     /// How many entries each TLB holds, by name; for tests and curiosity.
     pub fn occupancy(&self) -> Vec<(&str, usize)> {
-        self.tlbs.iter().map(|t| (t.name.as_str(), t.len())).collect()
+        self.parts.tlbs.iter().map(|t| (t.name.as_str(), t.len())).collect()
     }
 }

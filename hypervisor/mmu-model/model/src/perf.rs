@@ -58,7 +58,7 @@ fn intel(bank: &Bank, ivybridge: bool) -> Vec<(String, u64)> {
     .map(|(name, n)| (name.to_owned(), n))
     .into();
     for (kind, prefix) in Kind::ALL.into_iter().zip(["dtlb_load_misses", "dtlb_store_misses", "itlb_misses"]) {
-        let [small, large, huge] = bank.fills[kind as usize];
+        let [small, large, huge] = PageSize::ALL.map(|size| bank.fills[kind as usize][size.index()]);
         let mut put = |name: &str, n| out.push((format!("{prefix}.{name}"), n));
         put("stlb_hit", hits(bank, 1, kind));
         put("walk_completed", small + large + huge);
@@ -88,7 +88,7 @@ fn intel(bank: &Bank, ivybridge: bool) -> Vec<(String, u64)> {
 
 fn amd(bank: &Bank) -> Vec<(String, u64)> {
     let data = |table: &[[u64; PageSize::COUNT]; Kind::COUNT], size: PageSize| {
-        table[Kind::Load as usize][size as usize] + table[Kind::Store as usize][size as usize]
+        table[Kind::Load as usize][size.index()] + table[Kind::Store as usize][size.index()]
     };
     let second = hits(bank, 1, Kind::Load) + hits(bank, 1, Kind::Store);
     let walks = walked(bank, Kind::Load) + walked(bank, Kind::Store);
@@ -104,7 +104,7 @@ fn amd(bank: &Bank) -> Vec<(String, u64)> {
         let name = size.name();
         out.push((format!("ls_l1_d_tlb_miss.tlb_reload_{name}_l2_hit"), data(&bank.hits[1], size)));
         out.push((format!("ls_l1_d_tlb_miss.tlb_reload_{name}_l2_miss"), data(&bank.fills, size)));
-        let fetches = bank.fills[Kind::Fetch as usize][size as usize];
+        let fetches = bank.fills[Kind::Fetch as usize][size.index()];
         out.push((format!("bp_l1_tlb_miss_l2_tlb_miss.if{name}"), fetches));
     }
     out
@@ -135,7 +135,11 @@ mod tests {
         let mut bank = Bank::default();
         bank.hits[0][0][0] = 100;
         bank.hits[1][0][0] = 10;
-        bank.fills = [[1, 2, 4], [8, 0, 0], [0; 3]];
+        for (kind, size, n) in
+            [(0, PageSize::K4, 1), (0, PageSize::M2, 2), (0, PageSize::G1, 4), (1, PageSize::K4, 8)]
+        {
+            bank.fills[kind][size.index()] = n;
+        }
         bank.faults = [16, 0, 0];
         let named = |family, name: &str| events(&bank, family).into_iter().find(|(n, _)| n == name).map(|(_, n)| n);
         assert_eq!(named(Events::Ivybridge, "dTLB-loads"), Some(133));

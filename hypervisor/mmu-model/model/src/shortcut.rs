@@ -52,7 +52,7 @@ impl Recents {
     /// Remember the page that has this address.
     #[inline]
     pub fn note(&mut self, address: Virtual, recent: Recent) {
-        let large = recent.size != PageSize::K4;
+        let large = recent.size >= PageSize::M2;
         let page = page_number(address, large);
         self.0[usize::from(large)][slot(page)] = (page, recent);
     }
@@ -95,15 +95,14 @@ pub(crate) struct Again([[u64; PageSize::COUNT]; Kind::COUNT]);
 impl Again {
     #[inline]
     pub fn count(&mut self, kind: Kind, size: PageSize) {
-        self.0[kind as usize][size as usize] += 1;
+        self.0[kind as usize][size.index()] += 1;
     }
 
     pub fn tell(&self, bank: &mut Bank) {
         for kind in Kind::ALL {
-            for size in PageSize::ALL {
-                let count = self.0[kind as usize][size as usize];
-                bank.hits[0][kind as usize][size as usize] += count;
-                bank.data_served[Served::L1 as usize] += if kind == Kind::Fetch { 0 } else { count };
+            for (size, count) in self.0[kind as usize].iter().enumerate() {
+                bank.hits[0][kind as usize][size] += count;
+                bank.data_served[Served::L1 as usize] += if kind == Kind::Fetch { 0 } else { *count };
             }
         }
     }

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 //! A machine made of page tables only, for tests and the bench.
 //!
-//! [`Tables`](crate::context::Tables) are built in a sparse memory, and [`World`] lets a hypervisor, a guest's kernel
+//! [`Tables`](crate::x86::Tables) are built in a sparse memory, and [`World`] lets a hypervisor, a guest's kernel
 //! and two of its processes run on them, remapping and invalidating as kernels do.
 
 use std::convert::Infallible;
 
 use crate::address::{GuestPhysical, Machine, PageSize, Virtual};
-use crate::context::{Context, Control, Kind, Layer, Levels, Tables};
-use crate::invalidate::Event;
+use crate::context::{Kind, Layer};
 use crate::memory::Memory;
-use crate::walk::{Access, Plain, Walker};
-use crate::x86::bit;
+use crate::x86::steps::{Access, Plain, Walker};
+use crate::x86::{Context, Control, Event, Levels, Tables, bit};
 
 /// A small generator of numbers that look random (SplitMix64): the same seed, the same numbers.
 #[derive(Clone, Debug)]
@@ -103,7 +102,7 @@ impl Builder {
     /// Where the entry for an address is at the level of a page size, with the tables above it made.
     pub fn entry(&mut self, memory: &mut Pages, address: u64, size: PageSize) -> Machine {
         let mut table = self.root;
-        let last = 1 + size as u8;
+        let last = (size.shift() / 9) as u8;
         for level in (last..=self.levels as u8).rev() {
             let at = Machine::new(table + self.moved + (address >> (3 + 9 * level) & 511) * 8);
             if level == last {

@@ -5,22 +5,40 @@ use crate::address::{Machine, PageSize, Virtual};
 use crate::assoc::{Assoc, Geometry, Slot};
 use crate::walk::Rights;
 
-/// Address-space tags, packed: ASID from bit 32, number of the nested root from bit 16, PCID from bit 0.
-pub mod tag {
-    /// The process-context identifier.
-    pub const PCID: u64 = 0xffff;
-    /// The nested table, on processors that tag with it.
-    pub const ROOT: u64 = 0xffff << 16;
-    /// The address-space identifier.
-    pub const ASID: u64 = 0xffff << 32;
-
-    /// All three together.
-    pub const fn pack(asid: u16, root: u16, pcid: u16) -> u64 {
-        (asid as u64) << 32 | (root as u64) << 16 | pcid as u64
-    }
+/// What an entry says of one address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Where the page begins.
+    pub machine: Machine,
+    /// What is allowed.
+    pub rights: Rights,
+    /// Size of the page.
+    pub size: PageSize,
 }
 
-/// What an entry says.
+/// What a TLB holds: one translation, or more that share a tag.
+pub trait Entry: Copy + Default {
+    /// How much of the address space it stands for.
+    fn size(&self) -> PageSize;
+
+    /// Size of the leaf that it came of, as the software that invalidates knows it.
+    fn leaf(&self) -> PageSize;
+
+    /// What it says of an address that lies in it; none where that part is not valid.
+    fn part(&self, address: Virtual) -> Option<Part>;
+
+    /// The entry of a level nearer to the processor that a hit here fills.
+    #[must_use]
+    fn nearer(self) -> Self {
+        self
+    }
+
+    /// The entry for the part of this size around the address, for an array that holds no larger.
+    #[must_use]
+    fn piece(self, address: Virtual, size: PageSize) -> Self;
+}
+
+/// What an entry for one page says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Translation {
     /// Where the page begins.
@@ -29,23 +47,57 @@ pub struct Translation {
     pub rights: Rights,
     /// Size of this entry.
     pub size: PageSize,
+    /// Size of the page that the walk found, of which this entry may be a piece.
+    pub whole: PageSize,
     /// Size of the leaf in the guest's table (or the only one): what INVLPG forgets as a whole.
     pub leaf: PageSize,
 }
 
 impl Default for Translation {
     fn default() -> Self {
-        Self { machine: Machine::new(0), rights: Rights::default(), size: PageSize::K4, leaf: PageSize::K4 }
+        let size = PageSize::K4;
+        Self { machine: Machine::new(0), rights: Rights::default(), size, whole: size, leaf: size }
+    }
+}
+
+impl Entry for Translation {
+    #[inline]
+    fn size(&self) -> PageSize {
+        self.size
+    }
+
+    #[inline]
+    fn leaf(&self) -> PageSize {
+        self.leaf
+    }
+
+    #[inline]
+    fn part(&self, _address: Virtual) -> Option<Part> {
+        Some(Part { machine: self.machine, rights: self.rights, size: self.size })
+    }
+
+    /// Of a page in pieces, the first level has the whole (AMD 56305, 2.7.2).
+    #[inline]
+    fn nearer(self) -> Self {
+        let begin = Machine::new(self.machine.raw() & !self.whole.offset_mask());
+        Self { machine: begin, size: self.whole, ..self }
+    }
+
+    #[inline]
+    fn piece(self, address: Virtual, size: PageSize) -> Self {
+        let within = address.raw() & self.size.offset_mask() & !size.offset_mask();
+        Self { machine: self.machine.plus(within), size, ..self }
     }
 }
 
 /// One array of entries, for one page size or several.
 #[derive(Clone, Debug)]
-pub struct Tlb {
+pub struct Tlb<E = Translation> {
     /// As the CPU file names it.
     pub name: String,
-    holds: [bool; PageSize::COUNT],
-    assoc: Assoc<Translation>,
+    /// What its entries may cover, from the smallest to the largest.
+    sizes: Vec<PageSize>,
+    assoc: Assoc<E>,
     /// Entries smaller than the leaf they came from.
     splinters: u64,
 }
@@ -54,7 +106,7 @@ pub struct Tlb {
 #[inline]
 const fn key(page: u64, size: PageSize) -> u64 {
     let pages_less_one = (size.bytes() >> 12) - 1;
-    (page & !pages_less_one) << 2 | size as u64
+    (page & !pages_less_one) << 5 | size.index() as u64
 }
 
 #[inline]
@@ -62,18 +114,18 @@ const fn page_of(address: Virtual) -> u64 {
     address.raw() >> 12
 }
 
-impl Tlb {
+impl<E: Entry> Tlb<E> {
     /// An empty one.
     pub fn new(name: &str, sizes: &[PageSize], geometry: Geometry) -> Self {
-        let mut holds = [false; PageSize::COUNT];
-        sizes.iter().for_each(|s| holds[*s as usize] = true);
-        Self { name: name.to_owned(), holds, assoc: Assoc::new(geometry), splinters: 0 }
+        let mut sizes = sizes.to_vec();
+        sizes.sort_unstable();
+        Self { name: name.to_owned(), sizes, assoc: Assoc::new(geometry), splinters: 0 }
     }
 
     /// Whether entries of this size can be in it.
     #[inline]
     pub fn holds(&self, size: PageSize) -> bool {
-        self.holds[size as usize] && !self.assoc.is_absent()
+        self.sizes.contains(&size) && !self.assoc.is_absent()
     }
 
     /// Which insertion the entry at this place is of; 0: there is no entry.
@@ -85,15 +137,18 @@ impl Tlb {
     /// Where the entry for this address is.
     #[inline]
     pub fn find(&self, address: Virtual, tag: u64) -> Option<usize> {
-        PageSize::ALL.into_iter().filter(|s| self.holds[*s as usize]).find_map(|size| {
-            let page = page_of(address);
-            self.assoc.find(page >> (size.shift() - 12), key(page, size), tag)
-        })
+        let page = page_of(address);
+        for &size in &self.sizes {
+            if let Some(place) = self.assoc.find(page >> (size.shift() - 12), key(page, size), tag) {
+                return Some(place);
+            }
+        }
+        None
     }
 
     /// What the entry at this place says.
     #[inline]
-    pub fn get(&self, place: usize) -> (Translation, u64) {
+    pub fn get(&self, place: usize) -> (E, u64) {
         let slot = self.assoc.slot(place);
         (slot.value, slot.mask)
     }
@@ -117,35 +172,34 @@ impl Tlb {
 
     /// Remember a translation; `mask` says which bits of the tag matter.
     #[inline]
-    pub fn insert(&mut self, address: Virtual, tag: u64, mask: u64, entry: Translation) -> Option<usize> {
+    pub fn insert(&mut self, address: Virtual, tag: u64, mask: u64, entry: E) -> Option<usize> {
         let page = page_of(address);
-        let size = entry.size;
+        let size = entry.size();
         let (at, lost) = self.assoc.insert(page >> (size.shift() - 12), key(page, size), tag, mask, entry)?;
-        self.splinters += u64::from(entry.leaf > entry.size);
-        self.splinters -= u64::from(lost.is_some_and(|(_, old)| old.leaf > old.size));
+        self.splinters += u64::from(entry.leaf() > entry.size());
+        self.splinters -= u64::from(lost.is_some_and(|(_, old)| old.leaf() > old.size()));
         Some(at)
     }
 
     /// Forget all entries that `goes` is true for; returns how many.
-    pub fn forget(&mut self, mut goes: impl FnMut(&Slot<Translation>) -> bool) -> u64 {
+    pub fn forget(&mut self, mut goes: impl FnMut(&Slot<E>) -> bool) -> u64 {
         let splinters = &mut self.splinters;
         self.assoc.retain(|_, slot| {
             let stays = !goes(slot);
-            *splinters -= u64::from(!stays && slot.value.leaf > slot.value.size);
+            *splinters -= u64::from(!stays && slot.value.leaf() > slot.value.size());
             stays
         })
     }
 
     /// Forget the entries for one address that `goes` is true for, and with each all that came of the same leaf
     /// (SDM vol. 3, 4.10.4.1: if a larger page was cached in pieces, all pieces go); returns how many.
-    pub fn forget_address(&mut self, address: Virtual, mut goes: impl FnMut(&Slot<Translation>) -> bool) -> u64 {
+    pub fn forget_address(&mut self, address: Virtual, mut goes: impl FnMut(&Slot<E>) -> bool) -> u64 {
         let page = page_of(address);
         if self.splinters == 0 {
             let mut gone = 0;
-            for size in PageSize::ALL {
+            for &size in &self.sizes {
                 let (set, key) = (page >> (size.shift() - 12), key(page, size));
-                while self.holds[size as usize] {
-                    let Some(at) = self.assoc.find_where(set, key, &mut goes) else { break };
+                while let Some(at) = self.assoc.find_where(set, key, &mut goes) {
                     self.assoc.remove(at);
                     gone += 1;
                 }
@@ -154,11 +208,16 @@ impl Tlb {
         }
         let splinters = &mut self.splinters;
         self.assoc.retain(|found, slot| {
-            let leaf_pages_less_one = (slot.value.leaf.bytes() >> 12) - 1;
-            let stays = ((found >> 2) ^ page) & !leaf_pages_less_one != 0 || !goes(slot);
-            *splinters -= u64::from(!stays && slot.value.leaf > slot.value.size);
+            let leaf_pages_less_one = (slot.value.leaf().bytes() >> 12) - 1;
+            let stays = ((found >> 5) ^ page) & !leaf_pages_less_one != 0 || !goes(slot);
+            *splinters -= u64::from(!stays && slot.value.leaf() > slot.value.size());
             stays
         })
+    }
+
+    /// How many entries `is` is true for.
+    pub fn count(&self, is: impl FnMut(&Slot<E>) -> bool) -> u64 {
+        self.assoc.count(is)
     }
 
     /// How many entries are in use.

@@ -1,52 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! What a page walk is, whatever the shape of the tables.
+//! What a refill finds, or why it finds nothing, whatever the shape of the tables.
 
-use crate::address::{Machine, PageSize, Virtual};
-use crate::context::{Control, Kind};
+use crate::address::{Machine, PageSize};
 use crate::numbered::numbered;
-
-/// Finds the translation of one address in tables in memory.
-///
-/// How other organisations fit. A *hashed*, *clustered* or *guarded* table asks for words at addresses of its own
-/// choosing, in any number ([`Steps::read`] with the step as level); a *software-refilled* TLB is the same with the
-/// handler's instructions added by [`Steps::spend`], its own loads being translated by a nested call. The *Itanium's
-/// VHPT* walker may give up half-way: it returns [`Stop::Software`], and the handler is a second `Walker` tried next.
-pub trait Walker {
-    /// Walk for one access.
-    fn walk<S: Steps>(&self, address: Virtual, access: Access, steps: &mut S) -> Result<Leaf, Stop<S::Error>>;
-}
-
-/// What the hardware does for a walker; it counts, caches and costs. Unless told otherwise it remembers nothing, and
-/// nothing costs.
-pub trait Steps {
-    /// Why memory could not be read.
-    type Error;
-
-    /// One reference to a table.
-    fn read(&mut self, place: Place, at: Machine) -> Result<u64, Self::Error>;
-
-    /// Set accessed or dirty bits in an entry just read.
-    fn set_bits(&mut self, at: Machine, bits: u64) -> Result<(), Self::Error>;
-
-    /// Cycles spent otherwise than on references.
-    fn spend(&mut self, _cycles: u64) {}
-
-    /// The deepest level, from 2 up to the top, whose entry for this address is remembered, and what it said.
-    fn recall(&mut self, _dimension: Dimension, _address: u64, _top: u8) -> Option<(u8, Partial)> {
-        None
-    }
-
-    /// Remember what the entry at this level said.
-    fn keep(&mut self, _place: Place, _address: u64, _partial: Partial) {}
-
-    /// The remembered translation of a guest-physical address.
-    fn recall_nested(&mut self, _address: u64) -> Option<HostLeaf> {
-        None
-    }
-
-    /// Remember the translation of a guest-physical address.
-    fn keep_nested(&mut self, _address: u64, _leaf: HostLeaf) {}
-}
 
 numbered! {
     /// Which table a reference goes to.
@@ -67,17 +23,6 @@ pub struct Place {
     pub dimension: Dimension,
     /// Which level.
     pub level: u8,
-}
-
-/// What is to be allowed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Access {
-    /// Load, store or fetch.
-    pub kind: Kind,
-    /// Privilege level 3.
-    pub user: bool,
-    /// Control bits of who accesses.
-    pub control: Control,
 }
 
 /// Rights and state of a translation.
@@ -130,18 +75,6 @@ impl Rights {
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
-
-    /// Whether an access is allowed, dirty bits aside (SDM vol. 3, 4.6; APM vol. 2, 5.6).
-    pub const fn allow(self, access: Access) -> bool {
-        let (user_page, control) = (self.has(Self::USER), access.control);
-        match access.kind {
-            _ if access.user && !user_page => false,
-            Kind::Fetch => !self.has(Self::NO_EXECUTE) && (access.user || !user_page || !control.smep),
-            _ if !access.user && user_page && control.smap => false,
-            Kind::Load => true,
-            Kind::Store => self.has(Self::HOST_WRITE) && (self.has(Self::WRITE) || (!access.user && !control.wp)),
-        }
-    }
 }
 
 /// A translation that a walk has found.
@@ -159,38 +92,6 @@ pub struct Leaf {
     pub rights: Rights,
     /// Not tied to a process.
     pub global: bool,
-}
-
-/// What is remembered of a half walk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Partial {
-    /// The next table.
-    pub table: Machine,
-    /// What the entries so far allow.
-    pub rights: Rights,
-}
-
-impl Default for Partial {
-    fn default() -> Self {
-        Self { table: Machine::new(0), rights: Rights::default() }
-    }
-}
-
-/// The host's translation of a guest-physical address.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HostLeaf {
-    /// Where the host's page begins.
-    pub machine: Machine,
-    /// Its size.
-    pub size: PageSize,
-    /// What is allowed.
-    pub rights: Rights,
-}
-
-impl Default for HostLeaf {
-    fn default() -> Self {
-        Self { machine: Machine::new(0), size: PageSize::K4, rights: Rights::default() }
-    }
 }
 
 /// Why there is no translation.
@@ -233,20 +134,4 @@ pub enum Reason {
     Reserved = 2,
     /// The access is not allowed.
     Denied = 3,
-}
-
-/// No hardware at all: every reference goes to memory, nothing is remembered or counted.
-#[derive(Debug)]
-pub struct Plain<'a, M>(pub &'a mut M);
-
-impl<M: crate::memory::Memory> Steps for Plain<'_, M> {
-    type Error = M::Error;
-
-    fn read(&mut self, _place: Place, at: Machine) -> Result<u64, M::Error> {
-        self.0.read(at)
-    }
-
-    fn set_bits(&mut self, at: Machine, bits: u64) -> Result<(), M::Error> {
-        self.0.set_bits(at, bits)
-    }
 }

@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 
 use mmu_model::address::{GuestPhysical, Machine, Virtual};
-use mmu_model::context::{Context, Control, Kind, Layer, Levels, Tables};
+use mmu_model::context::{Kind, Layer};
 use mmu_model::cpu::Cpu;
 use mmu_model::memory::Memory;
 use mmu_model::mmu::Mmu;
 use mmu_model::synthetic::Random;
 use mmu_model::walk::{Dimension, Reason, Stop};
+use mmu_model::x86::{Context, Control, Levels, Tables};
 
 /// Machine addresses of the host's tables have this bit, and their level in the three below it.
 const HOST: u64 = 1 << 38;
@@ -287,6 +288,7 @@ fn agree(nested: bool, machines: u64, cpu: Option<&str>) -> Seen {
             }
             let what =
                 format!("machine {machine}, address {address:#x}, {kind:?}, user {user}, {tables:?} {control:?}");
+            let faulted = expected.is_err();
             match (got, expected) {
                 (Ok(got), Ok(expected)) => {
                     assert_eq!(got, Machine::new(expected), "{what}");
@@ -301,7 +303,9 @@ fn agree(nested: bool, machines: u64, cpu: Option<&str>) -> Seen {
             if cpu.is_none() {
                 assert_eq!(references, all_references, "{what}");
             } else {
-                assert!(references <= all_references, "{what}: {references} > {all_references}");
+                // Exactly how many is what oracle.rs tells. A fault may be confirmed by another walk.
+                let walks = if faulted { 2 } else { 1 };
+                assert!(references <= walks * all_references, "{what}: {references} > {all_references}");
             }
             assert_eq!(model_memory.changed, memory.changed, "{what}: accessed and dirty bits");
         }

@@ -5,12 +5,12 @@
 //! addresses still find the old page: a stale translation is the sign that it was not forgotten.
 
 use mmu_model::address::{Machine, PageSize, Virtual};
-use mmu_model::context::{Context, Control, Kind, Layer, Levels, Tables};
+use mmu_model::context::{Kind, Layer};
 use mmu_model::cpu::Cpu;
-use mmu_model::invalidate::{Cause, Event};
+use mmu_model::invalidate::Cause;
 use mmu_model::mmu::Mmu;
 use mmu_model::synthetic::{Builder, OPEN, Pages, user_on};
-use mmu_model::x86::bit;
+use mmu_model::x86::{Context, Control, Event, Levels, Tables, bit};
 
 const LOCAL: u64 = 0x1000_0000;
 const OTHER: u64 = 0x1000_1000;
@@ -171,7 +171,7 @@ fn vmrun_by_tlb_control() {
 fn without_asids_every_world_switch_forgets_all() {
     let mut bench = Bench::new();
     let mut cpu = Cpu::built_in("zen2").unwrap().unwrap();
-    cpu.asid_tags = false;
+    cpu.asid_tags.holds = false;
     bench.mmu = Mmu::new(&cpu);
     bench.enter(0, 0);
     bench.find(LOCAL);
@@ -239,7 +239,7 @@ fn flushing_one_address_forgets_all_splinters_of_the_leaf() {
             mmu.access(&mut memory, address, Kind::Load).unwrap();
         }
         let bank = mmu.counters().total();
-        assert_eq!(bank.fills_nested[PageSize::M2 as usize][PageSize::K4 as usize], 512);
+        assert_eq!(bank.fills_nested[PageSize::M2.index()][PageSize::K4.index()], 512);
         assert_eq!(bank.splintered(), 512);
         assert_eq!(bank.well_aligned_share(), Some(0.0));
         memory.write(guest_entry, 0);
@@ -321,4 +321,179 @@ fn raised_rights_are_found_by_a_new_walk() {
     bench.find(LOCAL);
     bench.memory.write(bench.entries[0], value);
     bench.mmu.access(&mut bench.memory, Virtual::new(LOCAL), Kind::Store).unwrap();
+}
+
+/// LOCAL and GLOBAL come of different tables of every level but the top. What the walk after INVPCID type 0 takes from
+/// paging-structure caches says what these have kept (SDM vol. 3, 4.10.4.1: mappings for the address only).
+#[test]
+fn invpcid_of_an_address_leaves_the_partial_walks_of_others() {
+    let references = |event| {
+        let mut bench = Bench::new();
+        bench.mmu.set_region(true);
+        bench.enter(1, 1);
+        for address in [LOCAL, GLOBAL] {
+            bench.find(address);
+        }
+        bench.mmu.invalidate(event);
+        // A page beside each, not in the TLB but with the same tables above.
+        let before = bench.mmu.counters().total().partial_hits[1];
+        bench.find(OTHER);
+        bench.mmu.counters().total().partial_hits[1] - before
+    };
+    let address = Virtual::new(GLOBAL);
+    assert_eq!(
+        references(Event::InvpcidAddress { pcid: 1, address }),
+        1,
+        "LOCAL's table of the lowest level is known"
+    );
+    assert_eq!(references(Event::InvpcidAddress { pcid: 1, address: Virtual::new(LOCAL) }), 0);
+    assert_eq!(references(Event::Invlpg(address)), 0, "INVLPG's are all gone");
+}
+
+#[test]
+fn a_flush_that_finds_nothing_is_counted_apart() {
+    let counted = |events: &[Event]| {
+        let mut bench = Bench::filled();
+        bench.enter(1, 1);
+        bench.mmu.set_region(true);
+        events.iter().for_each(|event| bench.mmu.invalidate(*event));
+        let total = bench.mmu.counters().total();
+        (total.effective_flushes(), total.flushes_empty, total.flushed_entries > 0)
+    };
+    let flush = Event::Cr3 { keep: false };
+    assert_eq!(counted(&[flush]), (1, 0, true));
+    assert_eq!(counted(&[flush, flush]), (1, 1, true));
+    assert_eq!(counted(&[Event::Vmrun { tlb_control: 3, asid: 7 }]), (0, 1, false), "an ASID that never ran");
+    assert_eq!(counted(&[Event::Invlpg(Virtual::new(1 << 40)), flush]), (2, 0, true), "it took the partial walks");
+    assert_eq!(counted(&[Event::Cr3 { keep: true }]), (0, 0, false), "it is to forget nothing");
+    assert_eq!(counted(&[Event::Vmrun { tlb_control: 0, asid: 1 }]), (0, 0, false));
+}
+
+#[test]
+fn a_change_of_asid_forgets_nothing_and_says_what_it_leaves() {
+    assert_eq!(Bench::after(Event::AsidChange { from: 2 }), [ALL; 3]);
+    let mut bench = Bench::filled();
+    bench.mmu.set_region(true);
+    for from in [2, 2, 3] {
+        bench.mmu.invalidate(Event::AsidChange { from });
+    }
+    let total = bench.mmu.counters().total();
+    let held = total.abandoned_entries / 2;
+    assert_eq!((total.flushes[Cause::AsidChange as usize], total.flushed_entries), (3, 0));
+    assert_eq!((total.effective_flushes(), total.flushes_empty), (2, 1), "no entry is of ASID 3");
+    assert!(held >= 3 && total.abandoned_entries == 2 * held, "three pages, in the levels that hold them");
+}
+
+/// A table whose page directory entry for LOCAL and OTHER is read-only at first.
+struct Upgraded {
+    mmu: Mmu,
+    memory: Pages,
+    entry: Machine,
+}
+
+impl Upgraded {
+    fn new(cpu: &str, nested: bool) -> Self {
+        let mut memory = Pages::default();
+        let moved = if nested { 1 << 30 } else { 0 };
+        let mut table = Builder::new(0x1000, moved, Levels::Four);
+        for address in [LOCAL, OTHER] {
+            table.map(&mut memory, address, PageSize::K4, 0x4000_0000 + address, OPEN);
+        }
+        let mut entry = table.entry(&mut memory, LOCAL, PageSize::M2);
+        let mut mmu = Mmu::new(&Cpu::built_in(cpu).unwrap().unwrap());
+        if nested {
+            let mut host = Builder::new(0x10_0000, 0, Levels::Four);
+            for page in (0..0x8000).step_by(4096) {
+                host.map(&mut memory, page, PageSize::K4, moved + page, OPEN);
+            }
+            for address in [LOCAL, OTHER] {
+                host.map(&mut memory, 0x4000_0000 + address, PageSize::K4, 0x4000_0000 + address, OPEN);
+            }
+            entry = host.entry(&mut memory, 0x4000_0000 + LOCAL, PageSize::M2);
+            mmu.set_context(&user_on(&table, Some(&host)));
+        } else {
+            mmu.set_context(&user_on(&table, None));
+        }
+        mmu.set_region(true);
+        let value = memory.get(entry);
+        memory.write(entry, value & !bit::WRITE);
+        Self { mmu, memory, entry }
+    }
+
+    fn access(&mut self, address: u64, kind: Kind) -> bool {
+        self.mmu.access(&mut self.memory, Virtual::new(address), kind).is_ok()
+    }
+
+    /// The table's owner gives the right, and need not flush for it.
+    fn upgrade(&mut self) {
+        let value = self.memory.get(self.entry);
+        self.memory.write(self.entry, value | bit::WRITE);
+    }
+
+    fn walked(&self) -> [u64; 3] {
+        let bank = self.mmu.counters().total();
+        [0, 1, 2].map(|dimension| bank.refs[dimension].iter().sum())
+    }
+}
+
+/// A page fault makes the paging-structure caches forget what led to it, so that it cannot recur from what they
+/// remember (SDM vol. 3, 4.10.4.1). AMD's processors walk again before they report one (APM vol. 2, 5.5.2).
+#[test]
+fn a_fault_forgets_the_paging_structures_of_its_address() {
+    for (cpu, spurious) in [("i7-3770", true), ("icelake-sp", true), ("zen2", false), ("zen5", false)] {
+        let mut bench = Upgraded::new(cpu, false);
+        assert!(bench.access(OTHER, Kind::Load), "and the entry is remembered, without the right to write");
+        bench.upgrade();
+        assert_eq!(bench.access(LOCAL, Kind::Store), !spurious, "{cpu}");
+        assert!(bench.access(LOCAL, Kind::Store), "{cpu}: the fault recurs");
+        assert_eq!(bench.mmu.counters().total().faults[Kind::Store as usize], u64::from(spurious));
+    }
+}
+
+/// The same of the host's tables: a nested fault forgets what led to it (SDM vol. 3, 29.4.3.1, of EPT violations).
+#[test]
+fn a_nested_fault_forgets_the_hosts_paging_structures() {
+    for (cpu, spurious) in [("i7-3770", true), ("zen2", false)] {
+        let mut bench = Upgraded::new(cpu, true);
+        assert!(bench.access(OTHER, Kind::Load));
+        bench.upgrade();
+        assert_eq!(bench.access(LOCAL, Kind::Store), !spurious, "{cpu}");
+        assert!(bench.access(LOCAL, Kind::Store), "{cpu}: the fault recurs");
+    }
+}
+
+/// Only what leads to the address goes: another page directory stays remembered.
+#[test]
+fn a_fault_leaves_other_paging_structures_alone() {
+    for cpu in ["i7-3770", "zen2"] {
+        let mut bench = Upgraded::new(cpu, false);
+        let far = 0x8000_0000;
+        let mut table = Builder::new(0x1000, 0, Levels::Four);
+        let mut second = Builder::new(0x10_0000, 0, Levels::Four);
+        for page in [far, far + 4096] {
+            second.map(&mut bench.memory, page, PageSize::K4, 7 << 32, OPEN);
+        }
+        let (from, to) = [&mut second, &mut table].map(|t| t.entry(&mut bench.memory, far, PageSize::G1)).into();
+        let value = bench.memory.get(from);
+        bench.memory.write(to, value);
+        assert!(bench.access(far, Kind::Load) && bench.access(OTHER, Kind::Load));
+        assert!(!bench.access(LOCAL, Kind::Store), "{cpu}: it is denied in memory, too");
+        let before = bench.walked()[0];
+        assert!(bench.access(far + 4096, Kind::Load));
+        assert_eq!(bench.walked()[0] - before, 1, "{cpu}: only the last level is read");
+        let before = bench.walked()[0];
+        assert!(bench.access(LOCAL, Kind::Load));
+        assert_eq!(bench.walked()[0] - before, 4, "{cpu}: all levels are");
+    }
+}
+
+/// A fault forgets the page in the instruction TLB as well: any entry for the page's number.
+#[test]
+fn a_fault_forgets_the_page_on_both_sides() {
+    for cpu in ["i7-3770", "icelake-sp", "zen2", "zen5"] {
+        let mut bench = Upgraded::new(cpu, false);
+        assert!(bench.access(LOCAL, Kind::Fetch));
+        assert!(!bench.access(LOCAL, Kind::Store));
+        assert_eq!(bench.mmu.occupancy().iter().map(|(_, n)| n).sum::<usize>(), 0, "{cpu}");
+    }
 }

@@ -7,13 +7,12 @@
 
 use mmu_model::address::{Machine, PageSize, Virtual};
 use mmu_model::assoc::Replacement;
-use mmu_model::context::{Context, Kind, Levels};
+use mmu_model::context::Kind;
 use mmu_model::counters::{Bank, Counters};
 use mmu_model::cpu::{ArraySpec, Cpu, PartialSpec, Side, TlbSpec};
-use mmu_model::invalidate::Event;
 use mmu_model::mmu::Mmu;
 use mmu_model::synthetic::{Builder, OPEN, Observer, Pages, World, user_on};
-use mmu_model::x86::bit;
+use mmu_model::x86::{Context, Event, Levels, bit};
 
 /// Many processors hear the same machine.
 struct Several(Vec<Mmu>);

@@ -6,7 +6,7 @@ use std::ffi::{c_uint, c_void};
 use mmu_model::address::Machine;
 use mmu_model::context::Kind;
 
-use crate::follow::{self, Wrote};
+use crate::follow::{self, ControlWrite};
 use crate::qemu::{self, Id, MemInfo, Vcpu};
 use crate::site::Site;
 use crate::{NO_PAGE, PAGE_SHIFT, UPPER_HALF, plugin, unchanged_plugin};
@@ -109,12 +109,15 @@ pub unsafe extern "C" fn on_next_page(_: c_uint, data: *mut c_void) {
 
 pub unsafe extern "C" fn on_cr3(_: c_uint, _: *mut c_void) {
     // SAFETY: QEMU's callback.
-    unsafe { plugin() }.follower.writes(Wrote::Cr3);
+    unsafe { plugin() }.follower.writes_cr3();
 }
 
-pub unsafe extern "C" fn on_control(_: c_uint, _: *mut c_void) {
-    // SAFETY: QEMU's callback.
-    unsafe { plugin() }.follower.writes(Wrote::Control);
+pub unsafe extern "C" fn on_control(_: c_uint, data: *mut c_void) {
+    // SAFETY: QEMU's callback, registered as one that reads registers.
+    let plugin = unsafe { plugin() };
+    if let Some(vcpu) = &mut plugin.vcpu {
+        plugin.follower.writes_control(vcpu, ControlWrite::of_data(data.addr()));
+    }
 }
 
 pub unsafe extern "C" fn on_invlpga(_: c_uint, _: *mut c_void) {

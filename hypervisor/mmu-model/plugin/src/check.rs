@@ -4,8 +4,8 @@
 use std::fmt::Debug;
 
 use mmu_model::address::{Machine, Virtual};
-use mmu_model::context::Context;
 use mmu_model::walk::Stop;
+use mmu_model::x86::Context;
 use serde_json::{Value, json};
 
 use crate::follow::NoMemory;
@@ -23,6 +23,8 @@ pub struct Check {
     fetches: u64,
     mismatches: u64,
     faults: u64,
+    /// Accesses of which the emulator does not say where they went.
+    unchecked: u64,
 }
 
 impl Check {
@@ -33,13 +35,25 @@ impl Check {
 
     /// The counts; none if it is off.
     pub fn to_json(&self) -> Option<Value> {
-        let Self { on, accesses, fetches, mismatches, faults } = *self;
-        on.then(|| json!({"accesses": accesses, "fetches": fetches, "mismatches": mismatches, "faults": faults}))
+        let Self { on, accesses, fetches, mismatches, faults, unchecked } = *self;
+        on.then(|| {
+            json!({
+                "accesses": accesses,
+                "fetches": fetches,
+                "mismatches": mismatches,
+                "faults": faults,
+                "unchecked": unchecked,
+            })
+        })
     }
 
     /// A load or store went there.
     pub fn compare(&mut self, context: &Context, address: Virtual, truth: Option<Machine>, found: &Found) {
-        let Some(truth) = truth else { return };
+        let Some(truth) = truth else {
+            self.faults += u64::from(found.is_err());
+            self.unchecked += 1;
+            return;
+        };
         self.accesses += 1;
         self.judge(context, address, found.as_ref().is_ok_and(|machine| *machine == truth), truth, found);
     }

@@ -4,30 +4,43 @@
 //! QEMU tells that it forgot translations, not why, and while registers change. So a flush only marks what is known as
 //! stale; at the next access the registers are read again. Whether a guest runs, they say. For the rest they do not
 //! suffice: CR3 may be loaded with its own value, CR4.PGE cleared and set again, and a guest entered and left with no
-//! access between. So VMRUN is seen as it begins, and the instructions that write control registers leave a note: a
-//! flush that comes after one is its own. If the world has changed by the next access, a hypervisor intercepted the
-//! instruction, and it invalidated nothing.
+//! access between. So VMRUN is seen as it begins, and the instructions that write control registers leave a note of
+//! what the manuals say that the value invalidates, which is less than QEMU forgets: a flush that comes after one is its
+//! own. If the world has changed by the next access, a hypervisor intercepted the instruction, and it invalidated nothing.
+
+use std::collections::HashMap;
 
 use mmu_model::address::{GuestPhysical, Machine, Virtual};
-use mmu_model::context::{Context, Control, Layer, Levels, Tables};
-use mmu_model::invalidate::Event;
+use mmu_model::context::Layer;
 use mmu_model::memory::Memory;
+use mmu_model::x86::{Context, Control, Event, Levels, Tables};
+use serde_json::{Map, Value};
 
 use crate::listeners::Listeners;
 use crate::qemu::Vcpu;
 
-/// The registers that decide about translation, in the order of [`Registers::read`], operands of VMRUN and
-/// INVLPGA, and whence instructions are fetched.
-pub const NAMES: [&str; 10] = ["cr0", "cr3", "cr4", "efer", "svm_vmcb", "svm_ncr3", "rax", "rcx", "cs", "rip"];
-const RAX: usize = 6;
-const RCX: usize = 7;
-const CS: usize = 8;
-const RIP: usize = 9;
+/// The registers that decide about translation, in the order of [`Registers::read`]; whence instructions are fetched;
+/// and the general ones, as instructions number them.
+#[rustfmt::skip]
+pub const NAMES: [&str; 24] = [
+    "cr0", "cr3", "cr4", "efer", "svm_vmcb", "svm_ncr3", "cs", "rip",
+    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+];
+const CR0: usize = 0;
+const CR4: usize = 2;
+const CS: usize = 6;
+const RIP: usize = 7;
+const GENERAL: usize = 8;
+const RAX: usize = GENERAL;
+const RCX: usize = GENERAL + 1;
 
 const CR0_WP: u64 = 1 << 16;
 const CR0_PG: u64 = 1 << 31;
+const CR4_PSE: u64 = 1 << 4;
+const CR4_PAE: u64 = 1 << 5;
 const CR4_PGE: u64 = 1 << 7;
 const CR4_LA57: u64 = 1 << 12;
+const CR4_PCIDE: u64 = 1 << 17;
 const CR4_SMEP: u64 = 1 << 20;
 const EFER_LMA: u64 = 1 << 10;
 const EFER_NXE: u64 = 1 << 11;
@@ -77,13 +90,47 @@ pub enum Stack {
     Pv,
 }
 
-/// Which control register an instruction writes; the later one makes more be forgotten.
+/// What an instruction writes to a control register; the later one makes more be forgotten.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Wrote {
+    /// CR0 or CR4, with no bit changed that flushes: QEMU forgets translations, as it keeps rights with them.
+    Rights,
     /// CR3
     Cr3,
-    /// CR0 or CR4: QEMU forgets translations only if a bit changes that the manual says flushes everything.
+    /// CR0 or CR4, with a bit changed that flushes everything.
     Control,
+}
+
+/// A MOV to CR0 or CR4, and which general register it comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ControlWrite {
+    /// It is CR4.
+    pub cr4: bool,
+    /// The general register's number.
+    pub from: u8,
+}
+
+impl ControlWrite {
+    /// As a callback's user data.
+    pub const fn to_data(self) -> usize {
+        (self.from as usize) << 1 | self.cr4 as usize
+    }
+
+    /// From it.
+    pub const fn of_data(data: usize) -> Self {
+        Self { cr4: data & 1 == 1, from: (data >> 1) as u8 }
+    }
+
+    /// What the manuals say of it: Intel SDM vol. 3, 4.10.4.1; AMD APM vol. 2, 5.5.1, which adds CR4.PSE.
+    const fn wrote(self, old: u64, new: u64) -> Wrote {
+        let (set, cleared) = (!old & new, old & !new);
+        let flushes = if self.cr4 {
+            (set | cleared) & (CR4_PGE | CR4_PAE | CR4_PSE) | set & CR4_SMEP | cleared & CR4_PCIDE
+        } else {
+            cleared & CR0_PG
+        };
+        if flushes == 0 { Wrote::Rights } else { Wrote::Control }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -166,8 +213,29 @@ pub struct Follower {
     followed: bool,
     user: bool,
     upper: bool,
+    /// The ASID under which each guest was last entered, by its VMCB.
+    asids: HashMap<u64, u16>,
     /// VMRUNs seen.
     pub entries: u64,
+    /// The same since listeners began anew, by TLB_CONTROL.
+    pub controls: Controls,
+}
+
+/// VMRUNs by TLB_CONTROL (APM vol. 2, 15.16.1): 0, 1, 3, 7, and any other value, which is reserved.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Controls([u64; 5]);
+
+impl Controls {
+    const NAMES: [&str; 5] = ["0", "1", "3", "7", "reserved"];
+
+    fn count(&mut self, control: u8) {
+        self.0[[0, 1, 3, 7].iter().position(|known| *known == control).unwrap_or(4)] += 1;
+    }
+
+    /// By name.
+    pub fn to_json(self) -> Value {
+        Self::NAMES.into_iter().zip(self.0).map(|(name, n)| (name.to_owned(), n.into())).collect::<Map<_, _>>().into()
+    }
 }
 
 impl Follower {
@@ -184,7 +252,9 @@ impl Follower {
             followed: false,
             user: false,
             upper: false,
+            asids: HashMap::new(),
             entries: 0,
+            controls: Controls::default(),
         }
     }
 
@@ -197,6 +267,8 @@ impl Follower {
     /// Those who listen know nothing yet.
     pub fn restart(&mut self) {
         (self.stale, self.fresh) = (true, true);
+        self.asids.clear();
+        self.controls = Controls::default();
     }
 
     /// QEMU forgot one page: INVLPG or INVLPGA.
@@ -209,8 +281,19 @@ impl Follower {
         });
     }
 
-    /// A MOV to a control register begins.
-    pub fn writes(&mut self, what: Wrote) {
+    /// A MOV to CR3 begins.
+    pub fn writes_cr3(&mut self) {
+        self.writes(Wrote::Cr3);
+    }
+
+    /// A MOV to CR0 or CR4 begins. It needs the general registers.
+    pub fn writes_control(&mut self, vcpu: &mut Vcpu, write: ControlWrite) {
+        let old = vcpu.register(if write.cr4 { CR4 } else { CR0 });
+        let new = vcpu.register(GENERAL + usize::from(write.from));
+        self.writes(write.wrote(old, new));
+    }
+
+    fn writes(&mut self, what: Wrote) {
         self.wrote = Some(what);
         self.stale = true;
     }
@@ -221,6 +304,10 @@ impl Follower {
         self.entries += 1;
         let vmcb = vcpu.register(RAX);
         let (asid, tlb_control) = asid_and_tlb_control(vcpu, vmcb);
+        self.controls.count(tlb_control);
+        if let Some(from) = self.asids.insert(vmcb, asid).filter(|from| *from != asid) {
+            to.invalidate(Event::AsidChange { from });
+        }
         to.invalidate(Event::Vmrun { tlb_control, asid });
     }
 
@@ -275,8 +362,8 @@ impl Follower {
         match flushed_by {
             Some(Wrote::Control) => to.invalidate(Event::Control),
             Some(Wrote::Cr3) => to.invalidate(Event::Cr3 { keep: false }),
-            // QEMU's own reasons, such as a change of the machine's memory map.
-            None => {}
+            // QEMU's own reasons, such as rights, or a change of the machine's memory map.
+            Some(Wrote::Rights) | None => {}
         }
     }
 
@@ -334,6 +421,25 @@ mod tests {
             assert_eq!((bit(USERS), bit(KERNELS)), (is_user(index) == Some(true), is_user(index) == Some(false)));
         }
         assert_eq!([true, false].map(|user| is_user(an_mmu_index(user) as u32)), [Some(true), Some(false)]);
+    }
+
+    #[test]
+    fn the_manuals_bits_flush_and_no_others() {
+        let wrote = |cr4, old: u64, new: u64| ControlWrite { cr4, from: 0 }.wrote(old, new);
+        let all = u64::from(u32::MAX);
+        for bit in (0..32).map(|n| 1 << n) {
+            let flushes = |either, set, cleared| (either | set, either | cleared);
+            for (cr4, (set, cleared)) in
+                [(false, flushes(0, 0, CR0_PG)), (true, flushes(CR4_PGE | CR4_PAE | CR4_PSE, CR4_SMEP, CR4_PCIDE))]
+            {
+                assert_eq!(wrote(cr4, all & !bit, all) == Wrote::Control, set & bit != 0, "{cr4} set {bit:#x}");
+                assert_eq!(wrote(cr4, all, all & !bit) == Wrote::Control, cleared & bit != 0, "{cr4} clear {bit:#x}");
+            }
+        }
+        assert_eq!(wrote(true, all, all), Wrote::Rights);
+        for write in [ControlWrite { cr4: true, from: 15 }, ControlWrite { cr4: false, from: 0 }] {
+            assert_eq!(ControlWrite::of_data(write.to_data()), write);
+        }
     }
 
     #[test]

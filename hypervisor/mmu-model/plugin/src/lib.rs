@@ -4,10 +4,10 @@
 //!     -plugin libmmu_plugin.so,out=FILE,stack=native|hvm|pv[,cpu=i7-3770][,data=off][,check=on][,trace=FILE]
 //!
 //! Counts between the region marks of agent/region.h, and appends to FILE one line of JSON at each region's end:
-//! `{"region": 1, "instructions": 2001, "vmrun": 0, "cpu": …, "check": {…}, "trace": {…}, "counters": {…}, "estimate": {…},
-//! "perf": {…}}`. A region begins with empty TLBs, and outside it the plugin sleeps; with check=on it never does, and
-//! every machine address that the model finds is compared with the one that the emulator used. With trace= the region is
-//! recorded too, or, without cpu=, only that.
+//! `{"region": 1, "instructions": 2001, "vmrun": 0, "tlb_control": {…}, "cpu": …, "check": {…}, "trace": {…},
+//! "counters": {…}, "estimate": {…}, "perf": {…}}`. A region begins with empty TLBs, and outside it the plugin sleeps;
+//! with check=on it never does, and every machine address that the model finds is compared with the one that the
+//! emulator used. With trace= the region is recorded too, or, without cpu=, only that.
 //!
 //! What hypervisor/qemu/plugin says of a region, a line says too, and of a mark that does not fit: a machine that has this
 //! plugin needs no other, which would cost an addition at each instruction more.
@@ -296,6 +296,7 @@ impl Plugin {
             "region": self.regions,
             "instructions": instructions,
             "vmrun": entries,
+            "tlb_control": self.follower.controls.to_json(),
             "cpu": self.cpu.as_ref().map(|cpu| &cpu.name),
             "not_followed": self.not_followed,
             "check": self.check.to_json(),

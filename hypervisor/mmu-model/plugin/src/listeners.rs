@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::BufWriter;
 
 use mmu_model::address::{Machine, Virtual};
-use mmu_model::context::{Context, Kind};
-use mmu_model::invalidate::Event;
+use mmu_model::context::Kind;
 use mmu_model::memory::Memory;
 use mmu_model::mmu::Mmu;
+use mmu_model::x86::{Context, Event};
 use mmu_trace::error::TraceError;
 use mmu_trace::recorder::{RecordError, Recorder};
 

@@ -4,6 +4,7 @@
 use crate::callbacks::{on_begin, on_control, on_cr3, on_end, on_invlpga, on_vmrun};
 use crate::callbacks::{on_fetch, on_load, on_next_page, on_store};
 use crate::check::Code;
+use crate::follow::ControlWrite;
 use crate::qemu::{self, Id, Insn, Tb};
 use crate::{PAGE_SHIFT, UPPER_HALF, follow, plugin};
 
@@ -16,7 +17,7 @@ enum Watched {
     Begin,
     End,
     Cr3,
-    Control,
+    Control(ControlWrite),
     Invlpga,
     Vmrun,
     Nothing,
@@ -36,11 +37,18 @@ fn watched(code: &[u8]) -> Watched {
     match &code[operation..] {
         [0x0f, 0x01, 0xd8] => Watched::Vmrun,
         [0x0f, 0x01, 0xdf] => Watched::Invlpga,
-        [0x0f, 0x22, modrm, ..] => match modrm >> 3 & 7 {
-            0 | 4 => Watched::Control,
-            3 => Watched::Cr3,
-            _ => Watched::Nothing,
-        },
+        [0x0f, 0x22, modrm, ..] => {
+            // The byte right before, if any, is the REX prefix that counts: bit 0 is the fourth of the register read, bit
+            // 2 that of the control register, which is then CR8 or none.
+            let rex = code[..operation].last().filter(|byte| matches!(byte, 0x40..=0x4f)).copied().unwrap_or(0);
+            match modrm >> 3 & 7 | (rex & 4) << 1 {
+                register @ (0 | 4) => {
+                    Watched::Control(ControlWrite { cr4: register == 4, from: modrm & 7 | (rex & 1) << 3 })
+                }
+                3 => Watched::Cr3,
+                _ => Watched::Nothing,
+            }
+        }
         _ => Watched::Nothing,
     }
 }
@@ -61,9 +69,11 @@ pub unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
             let code = &code[..size];
             watch_next_page(start, block.len(), insn, code, user);
             block.extend(code);
-            let run = |callback, flags| {
-                qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, flags, std::ptr::null_mut());
+            let run_with = |callback, flags, data| {
+                let data = std::ptr::without_provenance_mut(data);
+                qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, flags, data);
             };
+            let run = |callback, flags| run_with(callback, flags, 0);
             let what = watched(code);
             // What is registered first is done first: neither mark is counted.
             if what == Watched::End {
@@ -73,7 +83,7 @@ pub unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
             match what {
                 Watched::Begin => run(on_begin, qemu::NO_REGS),
                 Watched::Cr3 => run(on_cr3, qemu::NO_REGS),
-                Watched::Control => run(on_control, qemu::NO_REGS),
+                Watched::Control(write) => run_with(on_control, qemu::READS_REGS, write.to_data()),
                 Watched::Invlpga => run(on_invlpga, qemu::READS_REGS),
                 Watched::Vmrun => run(on_vmrun, qemu::READS_REGS),
                 Watched::End | Watched::Nothing => {}
@@ -135,9 +145,12 @@ mod tests {
             (&[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00], Watched::Nothing),
             (&[0x0f, 0x22, 0xd8], Watched::Cr3),
             (&[0x41, 0x0f, 0x22, 0xd9], Watched::Cr3),
-            (&[0x0f, 0x22, 0xc0], Watched::Control),
-            (&[0x0f, 0x22, 0xe0], Watched::Control),
+            (&[0x0f, 0x22, 0xc0], Watched::Control(ControlWrite { cr4: false, from: 0 })),
+            (&[0x0f, 0x22, 0xe3], Watched::Control(ControlWrite { cr4: true, from: 3 })),
+            (&[0x41, 0x0f, 0x22, 0xe7], Watched::Control(ControlWrite { cr4: true, from: 15 })),
+            (&[0x66, 0x48, 0x0f, 0x22, 0xc7], Watched::Control(ControlWrite { cr4: false, from: 7 })),
             (&[0x0f, 0x22, 0xd0], Watched::Nothing),
+            (&[0x44, 0x0f, 0x22, 0xc0], Watched::Nothing),
             (&[0x0f, 0x20, 0xd8], Watched::Nothing),
             (&[0x0f, 0x01, 0xd8], Watched::Vmrun),
             (&[0x66, 0x0f, 0x01, 0xd8], Watched::Vmrun),

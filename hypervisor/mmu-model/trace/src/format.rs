@@ -13,13 +13,13 @@
 //! All numbers are little-endian.
 
 use mmu_model::address::{GuestPhysical, Machine, Virtual};
-use mmu_model::context::{Context, Control, Kind, Layer, Levels, Tables};
-use mmu_model::invalidate::Event;
+use mmu_model::context::{Kind, Layer};
+use mmu_model::x86::{Context, Control, Event, Levels, Tables};
 
 /// What every trace begins with. The line feed shows a transfer that took it for text.
 pub const MAGIC: [u8; 8] = *b"ABHMMU\r\n";
-/// This version. The first did not count instructions.
-pub const VERSION: u32 = 2;
+/// This version. The first did not count instructions, the second did not tell of changed ASIDs.
+pub const VERSION: u32 = 3;
 /// A block is written when it has grown to this many bytes.
 pub const BLOCK: usize = 256 << 10;
 /// No block is larger than this.
@@ -149,6 +149,7 @@ impl Encoder {
             Event::InvpcidAllAndGlobal => (6, 0, 0),
             Event::InvpcidAll => (7, 0, 0),
             Event::Vmrun { tlb_control, asid } => (8, tlb_control.into(), asid.into()),
+            Event::AsidChange { from } => (9, from.into(), 0),
         };
         self.bytes.push(number);
         self.varint(a);
@@ -328,6 +329,7 @@ fn event(rest: &mut Bytes<'_>) -> Result<Event, &'static str> {
         6 => Event::InvpcidAllAndGlobal,
         7 => Event::InvpcidAll,
         8 => Event::Vmrun { tlb_control: a as u8, asid: b },
+        9 => Event::AsidChange { from: small? },
         _ => return Err("an invalidation has a number that none has"),
     })
 }
@@ -371,6 +373,7 @@ mod tests {
                 Event::InvpcidAllAndGlobal,
                 Event::InvpcidAll,
                 Event::Vmrun { tlb_control: 7, asid: 65535 },
+                Event::AsidChange { from: 65535 },
             ]
             .map(Record::Invalidate),
         );

@@ -16,11 +16,11 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use mmu_model::address::{Machine, Virtual};
-use mmu_model::context::{Context, Kind};
-use mmu_model::invalidate::Event;
+use mmu_model::context::Kind;
 use mmu_model::memory::Memory;
-use mmu_model::walk::{Access, Place, Steps, Stop, Walker};
-use mmu_model::x86::bit;
+use mmu_model::walk::{Place, Stop};
+use mmu_model::x86::steps::{Access, Steps, Walker};
+use mmu_model::x86::{Context, Event, bit};
 
 use crate::error::TraceError;
 use crate::format::{BLOCK, Encoder, MAGIC, MARK_END, VERSION};

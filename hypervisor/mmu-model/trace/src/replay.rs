@@ -4,11 +4,13 @@
 use std::fmt;
 use std::io::Read;
 
-use mmu_model::context::Context;
+use mmu_model::address::Virtual;
 use mmu_model::counters::Counters;
 use mmu_model::cpu::Cpu;
 use mmu_model::mmu::Mmu;
+use mmu_model::organisation::Organisation;
 use mmu_model::walk::Stop;
+use mmu_model::x86::{Context, Event};
 
 use crate::error::TraceError;
 use crate::format::Record;
@@ -30,6 +32,13 @@ pub enum ReplayError {
         /// At which access.
         access: u64,
     },
+    /// The organisation cannot map the address of this access.
+    Unmapped {
+        /// Which address.
+        address: Virtual,
+        /// At which access.
+        access: u64,
+    },
     /// A record refers to what there is not.
     Senseless(String),
 }
@@ -40,6 +49,12 @@ impl fmt::Display for ReplayError {
             Self::Trace(error) => error.fmt(f),
             Self::Missing { word, access } => {
                 write!(f, "{word}, which access {access} needs: the recorder failed to tell of a change")
+            }
+            Self::Unmapped { address, access } => {
+                write!(
+                    f,
+                    "the organisation cannot map {address:#x}, which access {access} uses: take one of more bits"
+                )
             }
             Self::Senseless(what) => write!(f, "the trace makes no sense: {what}"),
         }
@@ -55,9 +70,10 @@ impl From<TraceError> for ReplayError {
 }
 
 /// One model at work on a trace.
-struct Replay {
-    fresh: Mmu,
-    mmus: Vec<Mmu>,
+struct Replay<O: Organisation> {
+    mmus: Vec<Mmu<O>>,
+    /// Makes another virtual processor's, with everything empty.
+    fresh: Box<dyn Fn() -> Mmu<O>>,
     processor: usize,
     contexts: Vec<Context>,
     image: Image,
@@ -69,8 +85,20 @@ struct Replay {
 pub fn replay<R: Read>(from: R, cpu: &Cpu, data_through_caches: bool) -> Result<Counters, ReplayError> {
     let mut fresh = Mmu::new(cpu);
     fresh.set_data_through_caches(data_through_caches);
+    let mmus = replay_on(from, Box::new(move || fresh.clone()))?;
+    let mut counters = Counters::default();
+    mmus.iter().for_each(|mmu| counters.add(&mmu.counters()));
+    Ok(counters)
+}
+
+/// Replay a trace on MMUs of any organisation that knows contexts and events of x86-64, which traces have: one for each
+/// virtual processor. They are returned with what they have counted.
+pub fn replay_on<R: Read, O: Organisation<Context = Context, Event = Event>>(
+    from: R,
+    fresh: Box<dyn Fn() -> Mmu<O>>,
+) -> Result<Vec<Mmu<O>>, ReplayError> {
     let mut replay = Replay {
-        mmus: vec![fresh.clone()],
+        mmus: vec![fresh()],
         fresh,
         processor: 0,
         contexts: vec![],
@@ -79,20 +107,24 @@ pub fn replay<R: Read>(from: R, cpu: &Cpu, data_through_caches: bool) -> Result<
         in_region: false,
     };
     Reader::new(from)?.for_each(|record| replay.step(record))?;
-    let mut counters = Counters::default();
-    replay.mmus.iter().for_each(|mmu| counters.add(&mmu.counters()));
-    Ok(counters)
+    Ok(replay.mmus)
 }
 
-impl Replay {
+impl<O: Organisation<Context = Context, Event = Event>> Replay<O> {
     #[inline]
     fn step(&mut self, record: Record) -> Result<(), ReplayError> {
         let mmu = &mut self.mmus[self.processor];
         match record {
             Record::Access(address, kind) => {
                 self.accesses += 1;
-                if let Err(Stop::Memory(word)) = mmu.access(&mut self.image, address, kind) {
-                    return Err(ReplayError::Missing { word, access: self.accesses - 1 });
+                match mmu.access(&mut self.image, address, kind) {
+                    Err(Stop::Memory(word)) => {
+                        return Err(ReplayError::Missing { word, access: self.accesses - 1 });
+                    }
+                    Err(Stop::Software) => {
+                        return Err(ReplayError::Unmapped { address, access: self.accesses - 1 });
+                    }
+                    _ => {}
                 }
             }
             Record::Word(at, value) => self.image.set(at, value),
@@ -121,14 +153,21 @@ impl Replay {
                     return Err(ReplayError::Senseless(what));
                 }
                 self.processor = number as usize;
-                let space = self.mmus[0].region_space();
-                while self.mmus.len() <= self.processor {
-                    let mut mmu = self.fresh.clone();
-                    mmu.join_region(self.in_region, space);
-                    self.mmus.push(mmu);
-                }
+                self.make_processors();
             }
         }
         Ok(())
+    }
+
+    /// Make those that have not run yet. Apart from [`Replay::step`], whose frame would have room for a whole MMU.
+    #[cold]
+    #[inline(never)]
+    fn make_processors(&mut self) {
+        let space = self.mmus[0].region_space();
+        while self.mmus.len() <= self.processor {
+            let mut mmu = (self.fresh)();
+            mmu.join_region(self.in_region, space);
+            self.mmus.push(mmu);
+        }
     }
 }

@@ -4,15 +4,14 @@
 use std::io::Write;
 
 use mmu_model::address::{Machine, PageSize, Virtual};
-use mmu_model::context::{Context, Kind, Levels};
+use mmu_model::context::Kind;
 use mmu_model::counters::Counters;
 use mmu_model::cpu::{BUILT_IN, Cpu};
 use mmu_model::estimate::Estimate;
-use mmu_model::invalidate::Event;
 use mmu_model::memory::Memory;
 use mmu_model::mmu::Mmu;
 use mmu_model::synthetic::{Builder, OPEN, Observer, Pages, Random, World, user_on};
-use mmu_model::x86::bit;
+use mmu_model::x86::{Context, Event, Levels, bit};
 use mmu_trace::error::TraceError;
 use mmu_trace::format::VERSION;
 use mmu_trace::recorder::Recorder;
@@ -77,8 +76,9 @@ fn live_equals_replay_on_every_processor() {
         let flushes = total.flushes.iter().filter(|n| **n > 0).count();
         assert!(flushes >= 5, "the world flushes in several ways: {:?}", total.flushes);
         assert_eq!(total.faults, [0; 3]);
-        for pages in total.fills_nested.iter().take(2) {
-            assert!(pages[0] > 0 && pages[1] > 0, "{:?}", total.fills_nested);
+        let [small, large] = [PageSize::K4, PageSize::M2].map(PageSize::index);
+        for pages in [total.fills_nested[small], total.fills_nested[large]] {
+            assert!(pages[small] > 0 && pages[large] > 0, "{:?}", total.fills_nested);
         }
     }
 }

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+//! The hashed, inverted table of PA-RISC as Huck and Hays describe it: Jacob & Mudge 1998, section 3.1.
+//!
+//! One table for all spaces, of entries of 16 bytes: tag, page's entry, link. The hash is one XOR of upper bits of the
+//! virtual address, which name the space too, with the low bits of the page's number. What collides is chained in a
+//! second table without bound.
+
+use std::collections::BTreeSet;
+
+use mmu_model::address::{Machine, PageSize};
+
+use crate::arena::{long, short};
+use crate::table::{Level, Pair, Shape, Space, Store, Table, Visit};
+
+const ENTRY: u64 = 16;
+/// Instructions of the handler (table 4).
+const INSTRUCTIONS: u64 = 20;
+
+/// The table.
+#[derive(Debug)]
+pub struct Inverted {
+    entries: u64,
+    at: Option<Machine>,
+    /// What is mapped, for a task's end: the table itself cannot be searched by space.
+    mapped: BTreeSet<(Space, u64)>,
+    chained: u64,
+    sizes: [PageSize; 1],
+}
+
+impl Inverted {
+    /// Of so many entries, a power of two.
+    pub fn new(entries: u64) -> Self {
+        assert!(entries.is_power_of_two());
+        Self { entries, at: None, mapped: BTreeSet::new(), chained: 0, sizes: [PageSize::K4] }
+    }
+
+    fn base(&mut self, store: &mut Store) -> Machine {
+        *self.at.get_or_insert_with(|| store.arena.take(self.entries * ENTRY, 4096))
+    }
+
+    /// Page and space, and a bit that tells them from none.
+    const fn tag(space: Space, address: u64) -> u64 {
+        (address << 16 >> 28) << 27 | (space as u64) << 1 | 1
+    }
+
+    fn head(&self, base: Machine, space: Space, address: u64) -> Machine {
+        let page = address << 16 >> 28;
+        // Upper bits of the long address: the space, and what of the page's number is above the index.
+        let upper = page >> self.entries.trailing_zeros() ^ u64::from(space);
+        base.plus(((page ^ upper) & (self.entries - 1)) * ENTRY)
+    }
+
+    fn find(&self, store: &Store, space: Space, address: u64) -> Option<(Machine, Option<Machine>)> {
+        let mut entry = self.head(self.at?, space, address);
+        let mut before = None;
+        loop {
+            if store.arena.get64(entry) == Self::tag(space, address) {
+                return Some((entry, before));
+            }
+            before = Some(entry);
+            entry = long(store.arena.get32(entry.plus(12)))?;
+        }
+    }
+
+    fn remove(&mut self, store: &mut Store, entry: Machine, before: Option<Machine>) {
+        let arena = &mut store.arena;
+        let next = arena.get32(entry.plus(12));
+        let goes = match (before, long(next)) {
+            (Some(before), _) => {
+                arena.put32(before.plus(12), next);
+                entry
+            }
+            (None, Some(second)) => {
+                for word in [0, 8] {
+                    let value = arena.get64(second.plus(word));
+                    arena.put64(entry.plus(word), value);
+                }
+                second
+            }
+            (None, None) => {
+                arena.put64(entry, 0);
+                arena.put64(entry.plus(8), 0);
+                return;
+            }
+        };
+        arena.give_back(goes, ENTRY, ENTRY);
+        self.chained -= 1;
+    }
+}
+
+impl Table for Inverted {
+    fn sizes(&self) -> &[PageSize] {
+        &self.sizes
+    }
+
+    fn bits(&self) -> u32 {
+        48
+    }
+
+    fn set(&mut self, store: &mut Store, space: Space, address: u64, _size: PageSize, entry: u32) -> Vec<u32> {
+        let base = self.base(store);
+        if let Some((at, before)) = self.find(store, space, address) {
+            let old = store.arena.get32(at.plus(8));
+            store.arena.put32(at.plus(8), entry);
+            if entry == 0 {
+                self.mapped.remove(&(space, address));
+                self.remove(store, at, before);
+            }
+            return (old != entry).then_some(old).into_iter().collect();
+        }
+        if entry == 0 {
+            return vec![];
+        }
+        self.mapped.insert((space, address));
+        let head = self.head(base, space, address);
+        let mut at = head;
+        if store.arena.get64(head) != 0 {
+            // Chains grow at their end, where the handler comes last.
+            let mut last = head;
+            while let Some(next) = long(store.arena.get32(last.plus(12))) {
+                last = next;
+            }
+            at = store.arena.take(ENTRY, ENTRY);
+            self.chained += 1;
+            store.arena.put32(last.plus(12), short(at));
+        }
+        store.arena.put64(at, Self::tag(space, address));
+        store.arena.put32(at.plus(8), entry);
+        vec![]
+    }
+
+    fn get(&self, store: &Store, space: Space, address: u64) -> (u32, PageSize) {
+        let found = self.find(store, space, address);
+        (found.map_or(0, |(at, _)| store.arena.get32(at.plus(8))), PageSize::K4)
+    }
+
+    fn refill(&mut self, store: &mut Store, space: Space, address: u64, visit: &mut dyn Visit) -> Option<Pair> {
+        visit.interrupt(Level::User);
+        visit.run(Level::User, 0, INSTRUCTIONS);
+        let mut entry = self.head(self.at?, space, address);
+        loop {
+            visit.load(Level::User, entry, ENTRY);
+            if store.arena.get64(entry) == Self::tag(space, address) {
+                let mut pair = [0; 2];
+                pair[(address >> 12 & 1) as usize] = store.arena.get32(entry.plus(8));
+                return Some(pair);
+            }
+            entry = long(store.arena.get32(entry.plus(12)))?;
+        }
+    }
+
+    fn end(&mut self, store: &mut Store, space: Space) -> Vec<u32> {
+        let pages: Vec<u64> = self.mapped.range((space, 0)..=(space, u64::MAX)).map(|(_, page)| *page).collect();
+        pages.into_iter().flat_map(|page| self.set(store, space, page, PageSize::K4, 0)).collect()
+    }
+
+    fn shape(&self, store: &Store) -> Shape {
+        [("bytes", store.arena.used()), ("entries_leaf", self.mapped.len() as u64), ("entries_chained", self.chained)]
+            .into()
+    }
+}

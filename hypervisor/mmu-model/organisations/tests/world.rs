@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+//! Every organisation on a made-up machine of a hypervisor, a guest's kernel and two processes, which move pages, split,
+//! clear, switch and flush as kernels do: each access finds the address that it has, whether the TLB has it or not.
+
+use mmu_model::address::{Machine as At, Virtual};
+use mmu_model::context::Kind;
+use mmu_model::cpu::Cpu;
+use mmu_model::mmu::Mmu;
+use mmu_model::synthetic::{Observer, Pages, World};
+use mmu_model::x86::{Context, Event};
+use mmu_organisations::catalogue;
+use mmu_organisations::machine::Machine;
+use mmu_organisations::software::{self, Options, Software};
+
+/// Organisations that hear the same machine, by name.
+struct Several(Vec<(String, Mmu<Software>)>);
+
+impl Observer for Several {
+    fn context(&mut self, context: &Context) {
+        self.0.iter_mut().for_each(|(_, mmu)| mmu.set_context(context));
+    }
+
+    fn access(&mut self, memory: &mut Pages, address: Virtual, kind: Kind, machine: At) {
+        for (name, mmu) in &mut self.0 {
+            let found = mmu.access(memory, address, kind).unwrap_or_else(|stop| panic!("{name}: {stop:?}"));
+            if !name.starts_with("notlb") && !name.starts_with("base") {
+                assert_eq!(found, machine, "{name}: {kind:?} {address:#x}");
+            }
+        }
+    }
+
+    fn invalidate(&mut self, event: Event) {
+        self.0.iter_mut().for_each(|(_, mmu)| mmu.invalidate(event));
+    }
+
+    fn region(&mut self, on: bool) {
+        self.0.iter_mut().for_each(|(_, mmu)| mmu.set_region(on));
+    }
+}
+
+fn machine(name: &str) -> Machine {
+    let cpu = || Machine::of_cpu(&Cpu::built_in(name).unwrap().unwrap());
+    Machine::built_in(name).map_or_else(cpu, Result::unwrap)
+}
+
+fn run(machine_name: &str, superpages: bool, accesses: u64) -> Vec<(String, Mmu<Software>)> {
+    let machine = machine(machine_name);
+    let mut several = Several(vec![]);
+    for one in catalogue::ALL {
+        let table = catalogue::table(one.name, machine.pairs).unwrap();
+        let wants_virtual = table.without_tlb() && machine_name != "jacob-mudge";
+        if table.bits() < 48 || wants_virtual {
+            continue;
+        }
+        let mmu = software::mmu(table, &machine, Options { superpages }).unwrap();
+        several.0.push((one.name.to_owned(), mmu));
+    }
+    World::new(3).run(accesses, &mut several);
+    several.0
+}
+
+#[test]
+fn every_access_finds_its_address() {
+    for (machine, superpages) in
+        [("r4700", false), ("r4700", true), ("jacob-mudge", false), ("i7-3770", false), ("zen2", true)]
+    {
+        let run = run(machine, superpages, 40_000);
+        assert!(run.len() >= 25, "{}", run.len());
+        for (name, mmu) in &run {
+            let (software, total) = (mmu.organisation(), mmu.counters().total());
+            let tally = software.tally();
+            assert_eq!(software.mismatches(), 0, "{name} on {machine}");
+            assert!(tally.refills > 1000 || name == "base", "{name} on {machine}: {tally:?}");
+            let misses: u64 = Kind::ALL.iter().map(|kind| total.misses(*kind)).sum();
+            if !name.starts_with("notlb") && !name.starts_with("base") {
+                assert_eq!(tally.refills, misses, "{name} on {machine}: each miss is a refill");
+                assert_eq!(tally.cycles, total.all_walk_cycles());
+            }
+        }
+    }
+}
+
+/// What the TLB misses does not depend on how it is refilled, where no table uses its slots and entries give way in order:
+/// ULTRIX and INTEL differ by their reserved slots only (page-tables.md, B7).
+#[test]
+fn misses_are_the_tlbs_own() {
+    let run = run("i7-3770", false, 30_000);
+    let misses = |name: &str| {
+        let (_, mmu) = run.iter().find(|(n, _)| n == name).unwrap();
+        mmu.counters().total().misses(Kind::Load)
+    };
+    for name in ["g2", "mpt", "h8192", "c8192", "pa-risc", "intel-48", "g16-s128k"] {
+        assert_eq!(misses(name), misses("g16"), "{name}");
+    }
+}
+
+/// Large pages cover more: fewer misses, on every organisation that maps them.
+#[test]
+fn large_pages_miss_less() {
+    let [small, large] = [false, true].map(|superpages| run("r4700", superpages, 30_000));
+    for name in ["g2", "g16", "g8", "g256", "mpt", "g16-s8k"] {
+        let misses = |run: &[(String, Mmu<Software>)]| {
+            let (_, mmu) = run.iter().find(|(n, _)| n == name).unwrap();
+            mmu.counters().total().misses(Kind::Load)
+        };
+        assert!(4 * misses(&large) < 3 * misses(&small), "{name}: {} and {}", misses(&large), misses(&small));
+    }
+}
+
+/// Jacob & Mudge, table 4, over a whole run: loads and instructions of each handler by how often it was entered.
+#[test]
+fn handlers_cost_what_they_are_entered_for() {
+    let run = run("jacob-mudge", false, 30_000);
+    let tally = |name: &str| run.iter().find(|(n, _)| n == name).unwrap().1.organisation().tally();
+    let loads = |tally: &mmu_organisations::tally::Tally, level: usize| tally.loads[level].iter().sum::<u64>();
+    let ultrix = tally("ultrix-48");
+    assert_eq!(
+        ultrix.instructions,
+        [10 * ultrix.interrupts[0], 20 * ultrix.interrupts[1], 20 * ultrix.interrupts[2]]
+    );
+    assert_eq!([0, 1, 2].map(|level| loads(&ultrix, level)), ultrix.interrupts);
+    let mach = tally("mach-48");
+    assert_eq!((mach.instructions[2], loads(&mach, 2)), (500 * mach.interrupts[2], 11 * mach.interrupts[2]));
+    let intel = tally("intel-48");
+    assert_eq!((intel.interrupts, intel.instructions, intel.fetches), ([0; 3], [0; 3], [0; 4]));
+    assert_eq!(loads(&intel, 0) + loads(&intel, 2), 4 * intel.refills);
+    let inverted = tally("pa-risc");
+    assert_eq!((inverted.interrupts[0], inverted.instructions[0]), (inverted.refills, 20 * inverted.refills));
+    let notlb = tally("notlb-48");
+    assert_eq!(notlb.interrupts[0], notlb.refills);
+    assert!(tally("base").refills == 0 && tally("base").cycles == 0);
+}
