@@ -3,8 +3,9 @@
 
 ABH := bin/abh
 
+export NAME # as it is: not for a shell to read
 .DEFAULT_GOAL := help
-.PHONY: help deps study test report aims ablation controls mmu bench-model allocators list doctor check-series lint format clean new-workload
+.PHONY: help deps demo study test test-full report aims ablation controls compat mmu organisations bench-model allocators list doctor check-series lint format clean new-workload
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
@@ -16,8 +17,14 @@ deps: ## get system packages and the Python environment, nothing else
 study: ## build everything, run the study, write the report
 	@$(ABH) study
 
-test: ## lint, unit tests, and tests that boot the machines
+demo: ## first results in a quarter of an hour: three programs natively, thp beside abh
+	@$(ABH) study --workload sqlite --workload cpython --workload cc1 --environment native --policy thp --policy abh
+
+test: ## the quick stages of the tests: the main claims
 	@$(ABH) test
+
+test-full: ## every stage of the tests
+	@$(ABH) test --full
 
 report: ## results measured so far to tables, figures and a page
 	@$(ABH) report
@@ -31,11 +38,16 @@ mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the 
 	@for policy in reg thp; do $(ABH) sweep "tlb-overflow@native~$$policy" || exit; done
 	@$(ABH) report
 
+organisations: ## other page tables and TLB refills than x86-64's: the same accesses through each, natively and in a KVM guest
+	@for run in sqlite@native~reg sqlite@native~abh sqlite@kvm-hap~abh; do $(ABH) organisations "$$run" || exit; done
+	@$(ABH) report
+
 aims: ## what ABH is to reach, and what it may cost, in programs of size paper, natively: about 45 min
 	@$(ABH) study --size paper --environment native --policy reg --policy thp --policy abh
 
 ablation: ## each mechanism of ABH alone, and each left out, natively
 	@$(ABH) study --environment native --policy thp --policy abh
+	@$(ABH) study --environment native --group halves
 	@$(ABH) study --environment native --group ablation
 
 controls: ## what ABH can't do without: guests with no memory in one piece, and no offsets
@@ -43,6 +55,9 @@ controls: ## what ABH can't do without: guests with no memory in one piece, and 
 	@$(ABH) study --environment native --environment kvm-hap --group controls
 	@$(ABH) study --mmu i7-3770 --workload set-conflict --environment native --policy thp --policy abh
 	@$(ABH) study --mmu i7-3770 --workload set-conflict --environment native --group controls --policy abh-no-offset
+
+compat: ## real programs under ABH beside stock, natively and in a guest: about 1 h 30 min
+	@$(ABH) compat
 
 bench-model: ## how fast the model of the MMU is on this machine
 	@$(ABH) bench-model
@@ -66,9 +81,9 @@ format: ## rewrite the sources in that style
 	@$(ABH) lint --fix
 
 new-workload: ## write the stub of a workload: make new-workload NAME=my-program
-	@test -n "$(NAME)" || { echo 'usage: make new-workload NAME=my-program' >&2; exit 2; }
-	@$(ABH) new-workload '$(NAME)'
+	@test -n "$$NAME" || { echo 'usage: make new-workload NAME=my-program' >&2; exit 2; }
+	@$(ABH) new-workload "$$NAME"
 
 clean: ## remove what was made in the checkout, measured results too; the cache stays
-	rm -rf analysis/out analysis/measured .snakemake .pytest_cache .ruff_cache .hypothesis build abh.egg-info
-	find abh tests tools analysis workflow -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf analysis/out analysis/measured .pytest_cache .ruff_cache .mypy_cache .hypothesis build abh.egg-info
+	find $(wildcard abh tests tools analysis) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -8,8 +8,10 @@ asked for is imported, so a light command stays fast however heavy the others ar
 from __future__ import annotations
 
 import argparse
+import difflib
 import errno
 import importlib
+import io
 import os
 import signal
 import sys
@@ -20,15 +22,14 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from types import FrameType, ModuleType
 
-from abh.errors import AbhError
-
-FAILED = 1
-INTERRUPTED = 130
-PIPE_CLOSED = 141
+from abh.errors import AbhError, Status
 
 COMMANDS = Path(__file__).resolve().parent / "commands"
-# The machine's doing, not a bug of ours: full, over quota, read-only.
-MACHINE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+# The machine's doing, not a bug of ours: full, over quota, read-only, another user's, short of memory or of open files.
+MACHINE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+
+
+HELP_FORM = argparse.RawDescriptionHelpFormatter
 
 
 def command_names() -> list[str]:
@@ -69,27 +70,41 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
         prog="abh",
         description="Boot real KVM and Xen in emulation, and see how many pages of a program become hugepages.",
         epilog="`abh COMMAND --help` tells more of one command.",
+        allow_abbrev=False,  # an option that comes later must not change what a script means
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in names:
         module = load(name)
-        sub = commands.add_parser(name, help=module.HELP, description=module.__doc__ or module.HELP)
-        sub.formatter_class = argparse.RawDescriptionHelpFormatter
+        sub = commands.add_parser(
+            name,
+            help=module.HELP,
+            description=module.__doc__ or module.HELP,
+            allow_abbrev=False,
+            formatter_class=HELP_FORM,
+        )
         module.add_arguments(sub)
-        sub.set_defaults(run=module.run)
+        sub.set_defaults(run=module.run, parser=sub)
     return parser
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments, with the command's function as `run`; leaves with status 2 on a wrong usage."""
     names = command_names()
-    asked = argv[0] if argv else ""
-    if asked in names:
-        return make_parser([asked]).parse_args(argv)
-    if asked == "--version":
-        return make_parser([]).parse_args(argv)
-    return make_parser(names).parse_args(argv)
+    asked = argv[0] if argv else "--help"
+    if asked in names or asked.startswith("-"):
+        parser = make_parser([asked] if asked in names else [] if asked == "--version" else names)
+        args, more = parser.parse_known_args(argv)
+        if more:  # argparse itself would show the usage of abh, not of the command
+            args.parser.error(f"unrecognized arguments: {' '.join(more)}")
+        return args
+    near = difflib.get_close_matches(asked, names, n=1)
+    raise AbhError(
+        f"unknown command `{asked}`",
+        expected="one of " + ", ".join(names),
+        next_step=f"did you mean `{near[0]}`?" if near else "`abh --help` tells what each does",
+        status=Status.USAGE,
+    )
 
 
 def _interrupt(signum: int, _frame: FrameType | None) -> None:
@@ -111,9 +126,26 @@ def _bug(error: BaseException) -> None:
     traceback.print_exception(error)
 
 
+def _open_standard_files() -> None:
+    """Standard files that are closed (`abh list >&-`) become /dev/null, lest a file opened later take their place."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(handle := os.open(os.devnull, os.O_RDWR), number)
+            if handle != number:
+                os.close(handle)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no ✗ shows ?
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     argv = sys.argv[1:] if argv is None else argv
+    _open_standard_files()
     _catch_signals()
     try:
         args = parse(argv)
@@ -125,17 +157,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.status
     except KeyboardInterrupt:
         print("\nabh: interrupted; run the same command again to go on", file=sys.stderr)
-        return INTERRUPTED
+        return Status.INTERRUPTED
     except BrokenPipeError:
         # The reader has left (`abh list | head`): nothing to say, and the flush at exit must not say it either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
+        return Status.PIPE_CLOSED
     except OSError as error:
         if error.errno not in MACHINE_ERRNOS:
             _bug(error)
         else:
             print(f"abh: {error}\n  next: see `abh doctor`, then run the same command again", file=sys.stderr)
-        return FAILED
+        return Status.FAILED
     except Exception as error:
         _bug(error)
-        return FAILED
+        return Status.FAILED

@@ -1,7 +1,34 @@
 # SPDX-License-Identifier: MIT
-"""The one error type a user meets: what went wrong, where, and what to do next."""
+"""How a command ends: its exit status, and the one error type a user meets."""
 
 from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """Every exit status, with what it means; `abh man` prints this table."""
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> Status:
+        """A member that is its number, and carries its meaning."""
+        one = int.__new__(cls, value)
+        one._value_ = value
+        one.meaning = meaning
+        return one
+
+    SUCCESS = 0, "Done, and all that was checked holds."
+    FAILED = 1, "Something failed or does not hold; standard error says what."
+    USAGE = 2, "Wrong usage: an option, a number out of its bounds, or a name that does not exist. Nothing was done."
+    ERROR = 3, "The run came to no result: the bench is at fault."
+    FAILURE = 4, "The program under study gave a wrong answer, or exited with a failure."
+    CRASH = 5, "A kernel or a hypervisor died or hung during the run."
+    SKIP = 77, "The run cannot apply here, and was skipped; the reason is in its result."
+    CANNOT_RUN = 126, "The program of `abh exec` cannot be run."
+    NOT_FOUND = 127, "The program of `abh exec` was not found."
+    INTERRUPTED = 130, "Interrupted; the same command, run again, goes on."
+    PIPE_CLOSED = 141, "The reader of standard output has left."
 
 
 class AbhError(Exception):
@@ -21,7 +48,7 @@ class AbhError(Exception):
         expected: object = None,
         next_step: str | None = None,
         tail: str | None = None,
-        status: int = 1,
+        status: int = Status.FAILED,
     ) -> None:
         super().__init__(what)
         self.what = what

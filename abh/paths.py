@@ -14,7 +14,7 @@ def is_checkout(path: Path) -> bool:
     return (path / "pyproject.toml").is_file() and (path / "abh" / "cli.py").is_file()
 
 
-def find_checkout(source: Path, cwd: Path) -> Path:
+def find_checkout(source: Path, cwd: Path | None = None) -> Path:
     """$ABH_CHECKOUT, else the tree this module is in, else the current folder or one above it.
 
     The last is for an `abh` installed with pip: patches, workloads and settings are data of a checkout.
@@ -25,7 +25,15 @@ def find_checkout(source: Path, cwd: Path) -> Path:
         if not is_checkout(path):
             raise AbhError("ABH_CHECKOUT is not a checkout of abh", where=path, next_step="correct or unset it")
         return path
-    for path in (source, cwd, *cwd.parents):
+    if is_checkout(source):
+        return source
+    try:
+        cwd = cwd or Path.cwd()
+    except OSError as error:
+        raise AbhError(
+            "the current folder is gone, or may not be read", got=error.strerror, next_step="go to another folder"
+        ) from error
+    for path in (cwd, *cwd.parents):
         if is_checkout(path):
             return path
     raise AbhError(
@@ -35,12 +43,13 @@ def find_checkout(source: Path, cwd: Path) -> Path:
     )
 
 
-CHECKOUT = find_checkout(Path(__file__).resolve().parent.parent, Path.cwd())
+CHECKOUT = find_checkout(Path(__file__).resolve().parent.parent)
 VM_CONFIGS = CHECKOUT / "vm-configs"
 WORKLOADS = CHECKOUT / "workloads"
 MEASURED = CHECKOUT / "analysis" / "measured"
 LOCAL = MEASURED / "local"  # of this machine's own hypervisor
 REPORT_OUT = CHECKOUT / "analysis" / "out"
+THP = Path("/sys/kernel/mm/transparent_hugepage")  # of this machine's own kernel
 SERIES_ROOTS = ("kernel-patches", "glibc-patches", "hypervisor/xen", "hypervisor/qemu")
 
 
@@ -55,5 +64,10 @@ def cache() -> Path:
         os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "abh"
     )
     path = Path(base).absolute()
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AbhError(
+            "the cache cannot be made", where=path, got=error.strerror, next_step="set ABH_CACHE to a folder of yours"
+        ) from error
     return path

@@ -11,28 +11,30 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
+#include <linux/random.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "group.h"
 #include "protocol.h"
 #include "region.h"
+#include "tree.h"
 
 #define IMAGE "/root.erofs"
-#define CGROUP "/sys/fs/cgroup/cell"
 #define OUTPUT "/tmp/workload.out"
 #define OUTPUT_LINES 200
-/* Arbitrary: often enough to catch a peak, rare enough to cost nothing that shows. */
-#define SAMPLE_NS (20 * 1000 * 1000)
+/* Of processes that were killed: none is busy for that long, but one may wait for a device that never answers. */
+#define REAP_S 10
 
 static FILE *out;
 
@@ -156,6 +158,7 @@ struct cell {
 	char *before[ABH_MAX_WORDS + 1];
 	char *cwd;
 	double timeout_s;
+	bool idle; /* what the first process leaves running is looked at again */
 };
 
 static void add_word(char **argv, char *word)
@@ -166,6 +169,24 @@ static void add_word(char **argv, char *word)
 		if (++words == ABH_MAX_WORDS)
 			finish("error more than %d words", ABH_MAX_WORDS);
 	argv[words] = word;
+}
+
+/*
+ * Gives the kernel's randomness another seed, so that all that is drawn from here on, addresses first, is drawn anew.
+ * The seed counts as entropy: else a kernel that has none yet would not use it.
+ */
+static void draw_anew(const char *seed)
+{
+	struct {
+		struct rand_pool_info head;
+		char bytes[32];
+	} given = { .head = { .entropy_count = 8 * sizeof(given.bytes), .buf_size = sizeof(given.bytes) } };
+	int fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
+
+	snprintf(given.bytes, sizeof(given.bytes), "draw %s", seed);
+	if (fd < 0 || ioctl(fd, RNDADDENTROPY, &given) || ioctl(fd, RNDRESEEDCRNG))
+		finish("error draw %s: %s", seed, strerror(errno));
+	close(fd);
 }
 
 static void take_line(struct cell *cell, const struct abh_line *line)
@@ -186,8 +207,12 @@ static void take_line(struct cell *cell, const struct abh_line *line)
 			finish("error %s is there, and the environment says that it is not", line->rest);
 	} else if (!strcmp(line->key, "env")) {
 		putenv(line->rest);
+	} else if (!strcmp(line->key, "draw")) {
+		draw_anew(line->rest);
 	} else if (!strcmp(line->key, "cwd")) {
 		cell->cwd = line->rest;
+	} else if (!strcmp(line->key, "idle")) {
+		cell->idle = true;
 	} else if (!strcmp(line->key, "timeout")) {
 		cell->timeout_s = atof(line->rest);
 	} else if (!strcmp(line->key, "arg")) {
@@ -207,7 +232,7 @@ static void read_cell(struct cell *cell)
 
 	if (!text)
 		finish("error read %s: %s", path, strerror(errno));
-	if (!abh_next_line(&text, &line) || strcmp(line.key, "ABHCELL") || strcmp(line.rest, "1"))
+	if (!abh_next_line(&text, &line) || strcmp(line.key, "ABHCELL") || strcmp(line.rest, ABH_VERSION))
 		finish("error %s is not a cell: starts with '%.20s'", path, line.key);
 	while (abh_next_line(&text, &line))
 		take_line(cell, &line);
@@ -217,9 +242,9 @@ static void read_cell(struct cell *cell)
 
 /*
  * Starts the command that the policy wants to be there before the workload, and waits for its word. It goes on beside
- * the workload, out of its control group and never reaped, so that nothing of it is counted as the workload's.
+ * the workload, out of its control group, and nothing of it is counted as the workload's.
  */
-static void start_before(char *const *argv)
+static pid_t start_before(char *const *argv)
 {
 	char word[256] = "";
 	int ends[2];
@@ -240,82 +265,57 @@ static void start_before(char *const *argv)
 	if (child < 0 || !said || !fgets(word, sizeof(word), said) || strcmp(word, "ready\n"))
 		finish("error %s said '%.*s' before the workload, not 'ready'", argv[0], (int)strcspn(word, "\n"),
 		       word);
+	return child;
+}
+
+/* A fork into the control group: so the group counts every fault of the process, those before exec() too. */
+static pid_t fork_into_group(void)
+{
+	int group = open(ABH_GROUP, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct clone_args args = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (unsigned)group };
+	pid_t child = group < 0 ? -1 : (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+
+	if (child < 0)
+		finish("error start in %s: %s", ABH_GROUP, strerror(errno));
+	if (child)
+		close(group);
+	return child;
 }
 
 static pid_t start_workload(const struct cell *cell)
 {
-	pid_t child = fork();
+	pid_t child = fork_into_group();
 
 	if (child)
 		return child;
 	int fd = open(OUTPUT, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
-	if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || write_text(CGROUP "/cgroup.procs", "0") ||
-	    (cell->cwd && chdir(cell->cwd)))
+	if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || (cell->cwd && chdir(cell->cwd)))
 		_exit(126);
 	execvp(cell->argv[0], cell->argv);
 	dprintf(2, "abh-init: %s: %s\n", cell->argv[0], strerror(errno));
 	_exit(127);
 }
 
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static long long group_value(const char *key)
-{
-	char *table = abh_read_file(CGROUP "/memory.stat", 16384);
-	long long value = table ? abh_table_value(table, key) : -1;
-
-	free(table);
-	return value;
-}
-
 /*
- * Waits for the workload, watching its hugepages; returns false on time-out. The workload is dead then but not reaped:
- * a zombie can still be asked what its faults were.
+ * Waits for the first process of the workload, watching the group; returns false on time-out. Orphans that end
+ * meanwhile are reaped.
  */
-static bool watch(pid_t child, double limit_s, long long *huge_peak)
+static bool watch(double limit_s, struct abh_tree *tree, struct abh_peaks *peaks)
 {
-	struct timespec tick = { .tv_nsec = SAMPLE_NS };
-	double start = seconds();
-	siginfo_t gone = { .si_pid = 0 };
+	struct timespec tick = { .tv_nsec = ABH_SAMPLE_NS };
+	double start = abh_seconds();
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	while (!waitid(P_PID, (id_t)child, &gone, WEXITED | WNOHANG | WNOWAIT) && !gone.si_pid) {
-		long long huge = group_value("anon_thp");
-
-		if (huge > *huge_peak)
-			*huge_peak = huge;
-		if (seconds() - start > limit_s) {
-			kill(child, SIGKILL);
-			waitid(P_PID, (id_t)child, &gone, WEXITED | WNOWAIT);
+	while (!abh_reap(tree, tree->first)) {
+		abh_sample(peaks);
+		if (abh_seconds() - start > limit_s)
 			return false;
-		}
 		sigtimedwait(&set, NULL, &tick);
 	}
 	return true;
-}
-
-/*
- * The kernel's table of why the workload's faults, and those of children it waited for, got no hugepage. It is there if
- * the cell has set explain_faults.
- */
-static void show_faults(pid_t child)
-{
-	char path[64], *text;
-	struct abh_line line;
-
-	snprintf(path, sizeof(path), "/proc/%d/thp_faults", child);
-	text = abh_read_file(path, 16384);
-	while (abh_next_line(&text, &line))
-		say("faults %s %s", line.key, line.rest);
 }
 
 static const struct {
@@ -359,54 +359,102 @@ static void show_output(void)
 	}
 }
 
-static void run_cell(void)
+/*
+ * What was counted of the workload: of its control group, so of every process that it started, whoever their parents
+ * are by now. The group has no peak of resident memory, and counts as major only what began to read a file: these two
+ * are of each process that was reaped. Its pgfault is both kinds of faults.
+ */
+static void show_group(const struct abh_tree *tree, const struct abh_peaks *peaks)
 {
-	struct cell cell = { 0 };
-	long long before[DELTAS], after[DELTAS], huge_peak = 0, free_huge;
-	struct rusage usage;
-	double start, end;
-	bool in_time;
-	int status;
-	pid_t child;
-	sigset_t set;
+	long long faults;
 
-	read_cell(&cell);
-	if (cell.before[0])
-		start_before(cell.before);
-	if (write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory") || mkdir(CGROUP, 0755))
-		finish("error control group: %s", strerror(errno));
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	free_huge = free_hugepages();
+	abh_settle_group();
+	faults = abh_group_value("pgfault");
+	say("value minor_faults %lld", faults < 0 ? -1 : faults - tree->major_faults);
+	say("value major_faults %lld", tree->major_faults);
+	say("value rss_peak_kib %lld", tree->rss_peak_kib > peaks->rss_kib ? tree->rss_peak_kib : peaks->rss_kib);
+	say("value memory_peak_kib %lld", peaks->memory_kib);
+	say("value mappings_peak %lld", peaks->mappings);
+	say("value huge_faults %lld", abh_group_value("thp_fault_alloc"));
+	say("value guest_huge_kib %lld", peaks->huge / 1024);
+	say("value processes_left %lld", tree->left);
+}
+
+/* The kernel's table of why the workload's faults got no hugepage. It is there if the cell has set explain_faults. */
+static void show_faults(const struct abh_tree *tree)
+{
+	if (*tree->header)
+		say("faults %s", tree->header);
+	for (int i = 0; i < tree->reasons; i++) {
+		char line[256];
+		int used = snprintf(line, sizeof(line), "%s", tree->reason[i].name);
+
+		for (int region = 0; region < ABH_REGIONS; region++)
+			used += snprintf(line + used, sizeof(line) - (size_t)used, " %lld",
+					 tree->reason[i].faults[region]);
+		say("faults %s", line);
+	}
+}
+
+static void run_workload(const struct cell *cell, pid_t beside)
+{
+	struct abh_tree tree = { .beside = beside };
+	long long before[DELTAS], after[DELTAS], free_huge = free_hugepages();
+	struct abh_peaks peaks = { 0 };
+	struct abh_idle idle = { -1, -1 };
+	double start, elapsed;
+	bool in_time, gone;
+
 	read_deltas(before);
 	say("begin");
-	start = seconds();
+	start = abh_seconds();
 	abh_region_begin();
-	child = start_workload(&cell);
-	in_time = watch(child, cell.timeout_s, &huge_peak);
+	tree.first = start_workload(cell);
+	in_time = watch(cell->timeout_s, &tree, &peaks);
 	abh_region_end();
-	end = seconds();
+	elapsed = abh_seconds() - start;
 	read_deltas(after);
-	show_faults(child);
-	waitpid(child, &status, 0);
-	getrusage(RUSAGE_CHILDREN, &usage);
+	peaks.samples = 0; /* the last sample has a list of mappings, too */
+	abh_sample(&peaks);
+	if (cell->idle && in_time)
+		idle = abh_watch_idle();
+	gone = abh_end_tree(&tree, ABH_GROUP "/cgroup.procs", REAP_S);
 	show_output();
-	say("value minor_faults %ld", usage.ru_minflt);
-	say("value major_faults %ld", usage.ru_majflt);
-	say("value rss_peak_kib %ld", usage.ru_maxrss);
-	say("value huge_faults %lld", group_value("thp_fault_alloc"));
-	say("value guest_huge_kib %lld", huge_peak / 1024);
+	show_group(&tree, &peaks);
+	if (cell->idle) {
+		say("value memory_idle_1s_kib %lld", idle.after_1s_kib);
+		say("value memory_idle_10s_kib %lld", idle.after_10s_kib);
+	}
+	show_faults(&tree);
 	say("value free_hugepages %lld", free_huge);
 	for (size_t i = 0; i < DELTAS; i++)
 		if (before[i] >= 0)
 			say("value %s %lld", deltas[i].name, after[i] - before[i]);
-	say("value elapsed %.6f", end - start);
+	say("value elapsed %.6f", elapsed);
+	if (!gone)
+		finish("error processes of the workload are there %d s after they were killed", REAP_S);
 	if (!in_time)
-		finish("timeout %g", cell.timeout_s);
-	if (WIFSIGNALED(status))
-		finish("signal %d", WTERMSIG(status));
-	finish("exit %d", WEXITSTATUS(status));
+		finish("timeout %g", cell->timeout_s);
+	if (WIFSIGNALED(tree.status))
+		finish("signal %d", WTERMSIG(tree.status));
+	finish("exit %d", WEXITSTATUS(tree.status));
+}
+
+static void run_cell(void)
+{
+	struct cell cell = { 0 };
+	pid_t beside = 0;
+	sigset_t set;
+
+	read_cell(&cell);
+	if (cell.before[0])
+		beside = start_before(cell.before);
+	if (write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory") || mkdir(ABH_GROUP, 0755))
+		finish("error control group: %s", strerror(errno));
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	run_workload(&cell, beside);
 }
 
 int main(void)

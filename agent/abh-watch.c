@@ -7,9 +7,10 @@
  *   abh-watch freeze                       stop the emulated machine right here
  *   abh-watch watch CONSOLE ALIVE SAMPLE LAST
  *                                          CONSOLE: the file the guest's console is logged to; ALIVE: a shell
- *                                          command that fails once the guest is gone; SAMPLE: "NAME UNIT_KIB
- *                                          GLOB", a counter of mappings of UNIT_KIB each, or "" for none; LAST:
- *                                          a shell command that says "ABH value" lines at the end, or ""
+ *                                          command that fails once the guest is gone; SAMPLE: "UNIT_KIB GLOB"
+ *                                          pairs, each a counter of the pages of UNIT_KIB by which the host maps
+ *                                          the guest, or "" for none; LAST: a shell command that says "ABH
+ *                                          value" lines at the end, or ""
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -22,6 +23,7 @@
 #define TICK_NS (50 * 1000 * 1000)
 #define TICKS_PER_ALIVE 60
 #define CONSOLE_BYTES 3000
+#define BASE_PAGE_KIB 4
 
 static FILE *out;
 
@@ -57,7 +59,8 @@ static int pass_on(const char *console, long *offset, int *running)
 	return ended;
 }
 
-static long long sample(const char *pattern)
+/* The sum of a counter's files; -1 where there is none. */
+static long long counter(const char *pattern)
 {
 	glob_t found;
 	long long sum = -1;
@@ -73,6 +76,37 @@ static long long sample(const char *pattern)
 	}
 	globfree(&found);
 	return sum;
+}
+
+/* What the host maps for the guest at one moment; negative where it was not seen. */
+struct mapped {
+	long long huge_kib, kib;
+};
+
+static struct mapped sample(const char *spec)
+{
+	struct mapped now = { -1, -1 };
+	char pattern[128];
+	long long unit_kib;
+	int length;
+
+	for (; sscanf(spec, "%lld %127s%n", &unit_kib, pattern, &length) == 2; spec += length) {
+		long long pages = counter(pattern);
+
+		if (pages < 0)
+			return (struct mapped){ -1, -1 };
+		if (now.kib < 0)
+			now = (struct mapped){ 0, 0 };
+		now.kib += pages * unit_kib;
+		now.huge_kib += unit_kib > BASE_PAGE_KIB ? pages * unit_kib : 0;
+	}
+	return now;
+}
+
+/* Whether a sample shows more: first of hugepages; of as much in hugepages, more in all. */
+static int more(struct mapped one, struct mapped other)
+{
+	return one.huge_kib > other.huge_kib || (one.huge_kib == other.huge_kib && one.kib > other.kib);
 }
 
 /* The end of what the guest printed: where it stood when it went away. */
@@ -107,28 +141,24 @@ static void ask(const char *command)
 		fprintf(out, "ABH step failed: %s\n", command);
 }
 
-static int watch(const char *console, const char *alive, char *spec, const char *last)
+static int watch(const char *console, const char *alive, const char *spec, const char *last)
 {
 	struct timespec tick = { .tv_nsec = TICK_NS };
-	char *unit = strchr(spec, ' '), *pattern = unit ? strchr(unit + 1, ' ') : NULL;
-	long long peak = -1;
+	struct mapped peak = { -1, -1 };
 	long offset = 0;
 	int running = 0, ended = 0;
 
-	if (pattern) {
-		*unit++ = '\0';
-		*pattern++ = '\0';
-	}
 	for (unsigned long ticks = 1; !ended; ticks++) {
-		long long now;
-
 		/* As the first process: libvirt waits for a dead guest's QEMU to be reaped before it calls it gone. */
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
 		ended = pass_on(console, &offset, &running);
-		now = pattern && running ? sample(pattern) : -1;
-		if (now > peak)
-			peak = now;
+		if (running) {
+			struct mapped now = sample(spec);
+
+			if (more(now, peak))
+				peak = now;
+		}
 		if (!ended && ticks % TICKS_PER_ALIVE == 0 && system(alive) != 0) {
 			show_end_of(console);
 			fprintf(out, "ABH end crash the guest is gone before its cell ended\n");
@@ -137,8 +167,9 @@ static int watch(const char *console, const char *alive, char *spec, const char 
 		if (!ended)
 			nanosleep(&tick, NULL);
 	}
-	if (peak >= 0)
-		fprintf(out, "ABH value %s %lld\n", spec, peak * atoll(unit));
+	/* Both of one moment, so that one is a share of the other. */
+	if (peak.kib >= 0)
+		fprintf(out, "ABH value host_huge_kib %lld\nABH value host_mapped_kib %lld\n", peak.huge_kib, peak.kib);
 	if (*last)
 		ask(last);
 	fprintf(out, "ABH end host\n");

@@ -10,6 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What a cell's first line says after "ABHCELL". 2: all that is counted is of all the workload's processes. */
+#define ABH_VERSION "2"
+
 /*
  * The cell travels in a file of fixed size, so that a frozen machine sees the size it saw at boot; a small one,
  * because Linux reads firmware-config files a byte at a time, and in a Xen control domain each byte is a trap.

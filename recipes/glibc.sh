@@ -9,12 +9,14 @@ cd /obj
 CC="ccache gcc" CXX="ccache g++" /src/configure --prefix=/usr --libdir=/usr/lib/x86_64-linux-gnu \
 	--enable-stack-protector=strong --enable-bind-now --disable-profile --disable-werror --disable-nscd \
 	--without-selinux libc_cv_slibdir=/usr/lib/x86_64-linux-gnu libc_cv_rtlddir=/usr/lib64
-make -j"$(nproc)" lib
-make -r -C /src/malloc subdir=malloc objdir=/obj ..=../ /obj/malloc/libc_malloc_debug.so
+# Shared objects alone: the static library's would be as many again, and these are the same to the byte without them.
+make -j"$(nproc)" lib object-suffixes=.os
+make -r -C /src/malloc subdir=malloc objdir=/obj ..=../ /obj/malloc/libc_malloc_debug.so object-suffixes=.os
 lib=/out/usr/lib/x86_64-linux-gnu
 mkdir -p $lib
-copy() { strip --strip-unneeded -o "$lib/$2" "$1"; }
-copy libc.so libc.so.6
-copy elf/ld.so ld-linux-x86-64.so.2
-copy malloc/libc_malloc_debug.so libc_malloc_debug.so.0
+copy() { strip "--strip-$3" -o "$lib/$2" "$1"; }
+copy libc.so libc.so.6 unneeded
+# The loader keeps its symbols: Valgrind does not start without, and Debian's libc6-dbg has those of another build.
+copy elf/ld.so ld-linux-x86-64.so.2 debug
+copy malloc/libc_malloc_debug.so libc_malloc_debug.so.0 unneeded
 chmod 755 $lib/*

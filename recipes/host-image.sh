@@ -18,4 +18,8 @@ cp /main/vm-configs/libvirt/etc/x86_abh-emulated.xml $tree/usr/share/libvirt/cpu
 sed -i "s|<include filename='x86_features.xml'/>|&<include filename='x86_abh-emulated.xml'/>|" \
 	$tree/usr/share/libvirt/cpu_map/index.xml
 rm -rf $tree/etc/libvirt/qemu/networks
+# Of the machine and the day that the root was made on nothing goes into the image.
+: >"$tree/etc/resolv.conf"
+echo abh >"$tree/etc/hostname"
+[ ! -e "$tree/etc/shadow" ] || sed -i 's/^\([^:]*:[^:]*:\)[0-9]*/\10/' "$tree/etc/shadow"
 mkfs.erofs --quiet -zlz4 --all-root -T0 -U6b1f3f3e-7a34-4f3a-9a52-0c6f7a0b0003 /out/host.erofs $tree

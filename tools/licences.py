@@ -35,7 +35,7 @@ C = "/* {} */"
 # How a comment is written, by name or suffix; what is not here gets its line by hand.
 COMMENTS = {
     **dict.fromkeys((".py", ".sh", ".toml", ".conf", ".config", ".yaml", ".yml", ".cfg"), HASH),
-    **dict.fromkeys(("BASE", "series", "Makefile", ".gitignore", ".clang-format", "Snakefile", "Dockerfile"), HASH),
+    **dict.fromkeys(("BASE", "series", "Makefile", ".gitignore", ".clang-format", "Dockerfile"), HASH),
     **dict.fromkeys((".c", ".h", ".css", ".S", ".inc", ".cc", ".cpp"), C),
     **dict.fromkeys((".xml", ".html", ".xsl", ".svg"), "<!-- {} -->"),
     ".rs": "// {}",

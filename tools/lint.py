@@ -63,6 +63,7 @@ def commands(checkout: Path, files: Iterable[Path], *, fix: bool) -> list[tuple[
         ("ruff check", [ruff, "check", "--quiet", *(["--fix"] if fix else []), "."]),
         ("ruff format", [ruff, "format", "--quiet", *([] if fix else ["--diff"]), "."]),
     ]
+    found.append(("mypy", [str(bin_dir / "mypy"), "--no-error-summary"]))
     if shell:
         found.append(("shellcheck", [str(bin_dir / "shellcheck"), *shell]))
     if c_files:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import statistics
 import tempfile
@@ -14,25 +13,44 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abh.errors import AbhError
+from abh import arguments, output
+from abh.errors import AbhError, Status
 
 if TYPE_CHECKING:
-    from abh.bench import cell, machine
+    from abh.machine import emulated
+    from abh.study import cell
 
 SAMPLE_S = 0.05
-HELP = "measure the MMU model's speed, live and in replay; the last line is one JSON object"
+HELP = "measure the MMU model's speed, live and in replay"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument("--cell", default="sqlite@kvm-hap~thp", help="default: %(default)s")
-    parser.add_argument("--mmu", default="i7-3770", metavar="CPU", help="default: %(default)s")
-    parser.add_argument("--runs", type=int, default=3, help="of each, in turn (default: %(default)s)")
+    arguments.add_cell(parser, "--cell", default="sqlite@kvm-hap~thp", help="default: %(default)s")
+    processor = parser.add_argument(
+        "--mmu", type=arguments.name("processor"), default="i7-3770", metavar="CPU", help="default: %(default)s"
+    )
+    arguments.completed(processor, "processor")
+    parser.add_argument(
+        "--runs", type=arguments.whole(1, 1000), default=3, metavar="N", help="of each, in turn (default: %(default)s)"
+    )
+    output.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the cell without and with the model in turn, then replay its trace on one and on all processors."""
-    from abh.bench import cell, mmu, progress
+    """Measure, and print the speeds."""
+    with output.report(args.json) as report:
+        found = _measured(args)
+        print("\n".join(f"{name:36} {value:,.2f}" for name, value in found.items() if isinstance(value, float)))
+        report.update(found)
+    return Status.SUCCESS
+
+
+def _measured(args: argparse.Namespace) -> dict[str, object]:
+    """Runs the cell without and with the model in turn, then replays its trace on one and on all processors."""
+    from abh import progress
+    from abh.model import mmu
+    from abh.study import cell
 
     load = [os.getloadavg()[0]]
     plain, modelled = (cell.Cell.of(args.cell, "smoke", **options) for options in ({}, {"mmu": args.mmu}))
@@ -45,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             turns.append((without, beside))
     # A whole run is timed, with thawing and all that lies outside the region: lower bounds of the model's own speed.
     middle = [statistics.median(each) for each in zip(*(before + after for before, after in turns), strict=True)]
-    found = {
+    return {
         "cell": args.cell,
         "cpu": args.mmu,
         "kind": "measured",
@@ -61,14 +79,11 @@ def run(args: argparse.Namespace) -> int:
         **_replayed(args, accesses),
         "load_before_and_after": [*load, os.getloadavg()[0]],  # where others ran too, processor time is to be read
     }
-    print("\n".join(f"{name:36} {value:,.2f}" for name, value in found.items() if isinstance(value, float)))
-    print(json.dumps(found))
-    return 0
 
 
-def _timed(one: cell.Cell) -> tuple[tuple[float, float], machine.Ended]:
+def _timed(one: cell.Cell) -> tuple[tuple[float, float], emulated.Ended]:
     """Runs a cell; the seconds it took, and those of a processor that its emulator took."""
-    from abh.bench import cell
+    from abh.study import cell
 
     seen, over = [0.0], threading.Event()
     watch = threading.Thread(target=_watch, args=(seen, over))
@@ -87,20 +102,22 @@ def _watch(seen: list[float], over: threading.Event) -> None:
 
     while not over.wait(SAMPLE_S):
         for child in psutil.Process().children(recursive=True):
-            with contextlib.suppress(psutil.Error):
+            with contextlib.suppress(psutil.Error):  # it has gone since it was listed: what was seen last is kept
                 if child.name().startswith("qemu-system"):
                     times = child.cpu_times()
                     seen[0] = times.user + times.system
 
 
-def _seconds(ended: machine.Ended) -> float:
+def _seconds(ended: emulated.Ended) -> float:
     if ended.problem:
         raise AbhError("a run that is timed did not end well", got=ended.problem)
     return ended.seconds
 
 
 def _replayed(args: argparse.Namespace, accesses: int) -> dict[str, float]:
-    from abh.bench import cell, mmu, progress
+    from abh import progress
+    from abh.model import mmu
+    from abh.study import cell
 
     with tempfile.TemporaryDirectory(prefix="abh-bench-") as scratch:
         folder = Path(scratch)

@@ -8,30 +8,32 @@ from __future__ import annotations
 
 import argparse
 
+from abh import arguments, output
+from abh.errors import Status
+
 HELP = "build all components, or the ones named, into the cache"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument(
-        "component", nargs="*", help="linux, xen, qemu, glibc, workloads, … (default: all that a study needs)"
+    component = parser.add_argument(
+        "component",
+        nargs="*",
+        type=arguments.name("component"),
+        metavar="COMPONENT",
+        help="linux, xen, qemu, glibc, workloads, … (default: all that a study needs)",
     )
+    arguments.completed(component, "component")
+    output.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Build them in the order of their needs."""
-    from abh.bench import build
-    from abh.bench.strict import did_you_mean
-    from abh.errors import AbhError
+    from abh.build import components
 
-    for name in args.component:
-        if name not in build.COMPONENTS:
-            raise AbhError(
-                "unknown component",
-                got=name,
-                expected="one of " + ", ".join(build.COMPONENTS),
-                next_step=did_you_mean(name, build.COMPONENTS, "name one of these"),
-            )
-    for name in args.component or [each.name for each in build.COMPONENTS.values() if not each.on_demand]:
-        print(f"{name:16} {build.path_of(name)}", flush=True)
-    return 0
+    with output.report(args.json) as report:
+        for name in args.component or [each.name for each in components.COMPONENTS.values() if not each.on_demand]:
+            path = components.path_of(name)
+            print(f"{name:16} {path}", flush=True)
+            report[name] = str(path)
+    return Status.SUCCESS

@@ -4,7 +4,14 @@
 from __future__ import annotations
 
 import argparse
-import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from abh import output
+from abh.errors import Status
+
+if TYPE_CHECKING:
+    from abh.host.doctor import Finding
 
 HELP = "what this machine offers, and what will be used"
 MARKS = {"ok": " ", "note": "!", "problem": "✗"}
@@ -12,22 +19,26 @@ MARKS = {"ok": " ", "note": "!", "problem": "✗"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    output.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print every finding; fail if one is a problem."""
-    from abh.bench import doctor
+    from abh.host import doctor
 
-    findings = doctor.examine()
+    with output.report(args.json) as report:
+        findings = doctor.examine()
+        report.update(doctor.as_json(findings))
     problems = [each for each in findings if each.state == "problem"]
-    if args.json:
-        print(json.dumps(doctor.as_json(findings), indent=2, ensure_ascii=False))
-        return 1 if problems else 0
+    if not args.json:
+        _show(findings, len(problems))
+    return Status.FAILED if problems else Status.SUCCESS
+
+
+def _show(findings: Sequence[Finding], problems: int) -> None:
     width = max(len(each.name) for each in findings)
     for each in findings:
         print(f"{MARKS[each.state]} {each.name:{width}}  {each.text}")
         if each.next_step:
             print(f"  {'':{width}}  next: {each.next_step}")
-    print(f"\n{len(problems)} problem(s): the bench cannot run here yet" if problems else "\nthe bench can run here")
-    return 1 if problems else 0
+    print(f"\n{problems} problem(s): the bench cannot run here yet" if problems else "\nthe bench can run here")

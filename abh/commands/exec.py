@@ -16,7 +16,7 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from abh.errors import AbhError
+from abh.errors import AbhError, Status
 
 HELP = "run a program with alignment-based hugepages, or without"
 ENABLED = Path("/sys/kernel/mm/abh/enabled")
@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program, and what it is to get."""
     parser.add_argument("--off", action="store_true", help="without ABH, though the system has it for all")
     parser.add_argument("program", metavar="PROGRAM", help="found as the shell finds it")
-    parser.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER)
+    arguments = parser.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER)
+    arguments.required = False  # argparse says that it is, where PROGRAM lacks
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         os.execvpe(args.program, [args.program, *args.arguments], environment())
     except OSError as error:
-        status = 127 if isinstance(error, FileNotFoundError) else 126
+        status = Status.NOT_FOUND if isinstance(error, FileNotFoundError) else Status.CANNOT_RUN
         raise AbhError(
             f"cannot run {args.program}", got=error.strerror, next_step="name a program", status=status
         ) from error

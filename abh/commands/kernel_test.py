@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: MIT
 """Test the patched kernel itself, in an emulated machine.
 
-  fuzz        random memory calls against a model of their semantics (tests/kernel/fuzz.c)
-  semantics   one case for each thing that must hold (tests/kernel/semantics/, slack/), and a comparison with
-              the same kernel without ABH's patches: with ABH off, a program must see the same
-  selftests   the kernel's own tools/testing/selftests/mm, with ABH off and on
-
-A kernel without ABH is tested as stock; --stock takes the series without ABH's patches.
+Semantics also compares with the same kernel without ABH's patches: with ABH off, a program must see the same. A kernel
+without ABH is tested as stock; --stock takes the series without ABH's patches.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+from abh import arguments, output
+from abh.errors import Status
 
 HELP = "test the patched kernel: fuzz it, check its semantics, run its selftests"
 POLICIES = ("never", "opt-in", "always")
 KNOBS = "/sys/kernel/mm/abh"
-KHUGEPAGED = "/sys/kernel/mm/transparent_hugepage/khugepaged"
 NO_BOUND = 1 << 30  # KiB
+OPS = 100_000
+MOST_MINUTES = 60 * 24 * 7
+OPERATION = re.compile(rb"^op\s+[0-9a-fA-F]", re.M)  # tests/kernel/fuzz.c prints and reads them
+CASE = re.compile(r"^(?:# )?(ok|not ok) \d+ (?:- )?(.*)$")
 
 # Cases of semantics that have a reason to be skipped: any other would be missed by nobody.
 SKIP = re.compile(r"ok \d+ - \w+: (.*) # SKIP")
@@ -54,54 +57,170 @@ OF_ABH = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("what", choices=sorted(TESTS), help="which tests")
-    parser.add_argument("--debug-kernel", action="store_true", help="with KASAN, lockdep and CONFIG_DEBUG_VM (slow)")
-    parser.add_argument("--stock", action="store_true", help="the kernel without ABH's patches")
+    """A subcommand for each kind of test, with its own options."""
+    tests = parser.add_subparsers(title="tests", dest="test", metavar="TEST", required=True)
+    for name, (text, test) in TESTS.items():
+        sub = tests.add_parser(name, help=text, description=text.capitalize() + ".", allow_abbrev=False)
+        sub.add_argument("--debug-kernel", action="store_true", help="with KASAN, lockdep and CONFIG_DEBUG_VM (slow)")
+        sub.add_argument("--stock", action="store_true", help="the kernel without ABH's patches")
+        sub.add_argument(
+            "--minutes",
+            type=arguments.number(0, MOST_MINUTES),
+            metavar="N",
+            help="how long a machine may take (default: by what it does)",
+        )
+        if name in OPTIONS:
+            OPTIONS[name](sub)
+        output.add_json(sub)
+        sub.set_defaults(of_test=test, parser=sub)
+
+
+def _fuzz_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy",
         choices=POLICIES,
-        default="always",
-        help="fuzz: who gets ABH; with opt-in the fuzzer asks for it (default: %(default)s)",
+        help="who gets ABH; with opt-in the fuzzer asks for it (default: always)",
     )
+    _set_option(parser)
+    parser.add_argument("--ops", type=arguments.whole(1, 10**12), metavar="N", help=f"operations (default: {OPS:,})")
+    parser.add_argument("--seed", type=arguments.seed, metavar="N", help="of what is drawn (default: 1)")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KNOB=VALUE", help=f"fuzz, selftests: a file of {KNOBS}"
+        "--episode", type=arguments.whole(0, 10**12), metavar="N", help="begin with this one (default: 0)"
     )
-    parser.add_argument("--ops", type=int, default=100_000, help="fuzz: operations (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="fuzz: seed (default: %(default)s)")
-    parser.add_argument("--episode", type=int, default=0, help="fuzz: begin with this episode")
-    parser.add_argument("--aslr", action="store_true", help="fuzz: random addresses")
-    parser.add_argument("--noise", action="store_true", help="fuzz: a second thread reads meanwhile, on two processors")
-    parser.add_argument("--replay", type=Path, help="fuzz: run the operations of this file, as a failure printed them")
-    parser.add_argument("--ours", action="store_true", help="selftests: only those of the series, under one policy")
-    parser.add_argument("--minutes", type=float, help="how long it may take (default: by what it does)")
+    parser.add_argument("--aslr", action="store_true", help="random addresses")
+    parser.add_argument("--noise", action="store_true", help="a second thread reads meanwhile, on two processors")
+    replay = parser.add_argument(
+        "--replay", type=arguments.file, metavar="FILE", help="run its operations, as a failure printed them"
+    )
+    arguments.completed(replay, "file")
+
+
+def _selftests_options(parser: argparse.ArgumentParser) -> None:
+    _set_option(parser)
+    parser.add_argument("--ours", action="store_true", help="only those of the series, under one policy")
+
+
+def _set_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="KNOB=VALUE",
+        help=f"write a file of {KNOBS} before (repeatable)",
+    )
+
+
+def _setting(word: str) -> str:
+    if not re.fullmatch(r"\w+=\S+", word):
+        raise argparse.ArgumentTypeError(f"got {word!r}, expected KNOB=VALUE, as unused_kib=1024")
+    return word
 
 
 def run(args: argparse.Namespace) -> int:
     """Run them; status 1 if something does not hold."""
-    return 0 if TESTS[args.what](args) else 1
+    _check_together(args)
+    heard = Heard()
+    with output.report(args.json) as report:
+        passed = args.of_test(args, heard)
+        report.update(test=args.test, passed=passed, machines=heard.machines())
+    return Status.SUCCESS if passed else Status.FAILED
+
+
+def _check_together(args: argparse.Namespace) -> None:
+    """What would be ignored is wrong usage."""
+    for option in ("set", "policy"):
+        if args.stock and getattr(args, option, None):
+            raise arguments.wrong(
+                "a kernel without ABH's patches has none of ABH's files",
+                got=f"--stock with --{option}",
+                next_step="leave one of them out",
+            )
+    if getattr(args, "replay", None) is None:
+        return
+    for option in ("ops", "seed", "episode"):
+        if getattr(args, option) is not None:
+            raise arguments.wrong(
+                "a replay runs the operations of its file, and draws none",
+                got=f"--replay with --{option}",
+                next_step="leave one of them out",
+            )
+    if not OPERATION.search(args.replay.read_bytes()):
+        raise arguments.wrong(
+            "nothing to replay",
+            got=str(args.replay),
+            expected="lines `op NUMBER`, as a failure of the fuzzer printed them",
+            next_step="name a file that has some",
+        )
+
+
+class Heard:
+    """What the machines of a test said, printed as it comes and kept for the report."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, list[str]]] = []
+
+    def machine(self, about: str) -> Callable[[str], None]:
+        """Takes the lines of one more machine."""
+        kept: list[str] = []
+        self.lines.append((about, kept))
+
+        def hear(line: str) -> None:
+            kept.append(line)
+            print(line, flush=True)
+
+        return hear
+
+    def machines(self) -> list[dict[str, Any]]:
+        """Each machine with the programs that it ran: their last status, and the cases that they told of."""
+        return [_machine(about, lines) for about, lines in self.lines]
+
+
+def _machine(about: str, lines: list[str]) -> dict[str, Any]:
+    from abh.verify import testbed
+
+    said = testbed.Said(lines)
+    said.judge(timed_out=False)  # one that was stopped has not said that its job was done
+    return {"machine": about, "problem": said.problem, "programs": list(_programs(lines))}
+
+
+def _programs(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    from abh.verify import selftests, testbed
+
+    for policy, part in selftests.split_by_policy(lines).items():
+        for command, said in testbed.outputs(part):
+            status = [line.removeprefix("TEST status ") for line in said if line.startswith("TEST status ")]
+            cases = [_case(found) for found in map(CASE.match, said) if found]
+            # A program that a signal ended, or that did not end, has no number: its status is as the machine said it.
+            under = None if policy == selftests.STOCK else policy  # None: the job did not set it
+            yield {"command": command, "policy": under, "status": status[-1] if status else None, "cases": cases}
+
+
+def _case(found: re.Match[str]) -> dict[str, Any]:
+    name, _, directive = found[2].partition(" # ")
+    result = "skip" if directive.upper().startswith("SKIP") else found[1]
+    return {"name": name.strip(), "result": result, "remark": directive or None}
 
 
 def _kernel(args: argparse.Namespace) -> Path:
-    from abh.bench import testbed
+    from abh.verify import testbed
 
     return testbed.kernel("linux-debug" if args.debug_kernel else "linux", stock=args.stock)
 
 
 def _has_abh(args: argparse.Namespace) -> bool:
-    from abh.bench import testbed
+    from abh.verify import testbed
 
     return not args.stock and testbed.has_abh()
 
 
 def _settings(pairs: Sequence[str]) -> list[str]:
     """Lines of the job that write files of ABH: each of KNOB=VALUE."""
-    from abh.errors import AbhError
-
-    for pair in pairs:
-        if not re.fullmatch(r"\w+=\S+", pair):
-            raise AbhError("no setting", where="--set", got=pair, expected="KNOB=VALUE", next_step="as unused_kib=1024")
     return [f"set {KNOBS}/{name} {value}" for name, _, value in (pair.partition("=") for pair in pairs)]
+
+
+def _policy(args: argparse.Namespace) -> str:
+    return args.policy or "always"
 
 
 def _knobs(args: argparse.Namespace) -> list[str]:
@@ -109,21 +228,23 @@ def _knobs(args: argparse.Namespace) -> list[str]:
     if not _has_abh(args):
         return []
     # Small programs may have little slack, and the fuzzer is one; named once more, it is as asked.
-    return _settings([f"unused_kib={NO_BOUND}", *args.set, f"enabled={args.policy}"])
+    return _settings([f"unused_kib={NO_BOUND}", *args.set, f"enabled={_policy(args)}"])
 
 
-def _fuzz(args: argparse.Namespace) -> bool:
-    from abh.bench import testbed
+def _fuzz(args: argparse.Namespace, heard: Heard) -> bool:
+    from abh.verify import testbed
 
-    words = ["/fuzz", "--seed", str(args.seed), "--ops", str(args.ops), "--episode", str(args.episode)]
+    seed, ops, episode = (given if given is not None else usual for given, usual in
+                          ((args.seed, 1), (args.ops, OPS), (args.episode, 0)))  # fmt: skip
+    words = ["/fuzz", "--seed", str(seed), "--ops", str(ops), "--episode", str(episode)]
     words += [f"--{name}" for name in ("aslr", "noise") if getattr(args, name)]
     files = {}
     if args.replay:
         files["replay"] = args.replay.read_bytes()
         words += ["--replay", "/replay"]
     knobs = _knobs(args)
-    words += ["--ask"] if knobs and args.policy == "opt-in" else []
-    if knobs and args.policy != "never":
+    words += ["--ask"] if knobs and _policy(args) == "opt-in" else []
+    if knobs and _policy(args) != "never":
         # A replayed list may be too short for a surplus or slack; a run without one would show nothing of ABH.
         bare = args.replay or {"heap_end=0", "heap_keep=0"} & set(args.set)
         words += ["--extended" if bare else "--surplus"]
@@ -131,36 +252,36 @@ def _fuzz(args: argparse.Namespace) -> bool:
         plain = not any(pair.startswith("mmap_") for pair in args.set)
         words += ["--before"] if args.aslr and plain and not args.replay else []
     # Slowest seen: 300 operations a second in the debug kernel. Shrinking a failure takes some minutes more.
-    limit_s = 60 * args.minutes if args.minutes else 900 + args.ops / 100
+    limit_s = 60 * args.minutes if args.minutes else 900 + ops / 100
     job = [*knobs, f"run {' '.join(words)}"]
     processors = 2 if args.noise else 1
-    said = testbed.run(_kernel(args), job, limit_s=limit_s, files=files, processors=processors, tell=_tell)
+    said = testbed.run(
+        _kernel(args), job, limit_s=limit_s, files=files, processors=processors, tell=heard.machine("fuzz")
+    )
     return _verdict(said)
 
 
-def _semantics(args: argparse.Namespace) -> bool:
-    from abh.bench import testbed
+def _semantics(args: argparse.Namespace, heard: Heard) -> bool:
+    from abh.verify import testbed
 
     limit_s = 60 * (args.minutes or (60 if args.debug_kernel else 15))
     # Two processors: some cases are of calls that meet. Two nodes: others say where memory is to be.
     job = ["run /semantics", "run /slack"]
-    said = testbed.run(_kernel(args), job, limit_s=limit_s, processors=2, nodes=2, tell=_tell)
+    said = testbed.run(_kernel(args), job, limit_s=limit_s, processors=2, nodes=2, tell=heard.machine("semantics"))
     ran = _all_ran(said.lines, _skips(args))
     held = _verdict(said) and ran
     if not _has_abh(args):
         return held
     for policy in ("opt-in", "always"):
         job = [f"run /semantics booted {policy}"]
-        said_then = testbed.run(_kernel(args), job, limit_s=limit_s, cmdline=f"abh={policy}", tell=_tell)
+        hear = heard.machine(f"booted with abh={policy}")
+        said_then = testbed.run(_kernel(args), job, limit_s=limit_s, cmdline=f"abh={policy}", tell=hear)
         held = _verdict(said_then) and held
     if args.debug_kernel:
         return held  # what a program sees is compared in the kernel that programs run on
-    # In machines of their own, where nothing has set ABH on yet, and no second processor makes what differs each time.
-    stock = testbed.kernel("linux", stock=True)
-    # Nor does khugepaged, which would put a hugepage where a program is about to fault.
-    job = [f"set {KHUGEPAGED}/max_ptes_none 0", "run /semantics layout"]
-    layouts = [testbed.run(each, job, limit_s=limit_s) for each in (stock, _kernel(args))]
-    return _same_layout(*(testbed.outputs(each.lines)[0][1] for each in layouts)) and held
+    same, text = testbed.same_layout(testbed.kernel("linux", stock=True), _kernel(args), limit_s)
+    print(text, end="", flush=True)
+    return same and held
 
 
 def _skips(args: argparse.Namespace) -> set[str]:
@@ -176,34 +297,35 @@ def _all_ran(lines: Sequence[str], but: set[str]) -> bool:
     return skipped <= but
 
 
-def _same_layout(stock: list[str], off: list[str]) -> bool:
-    import difflib
-
-    differences = list(difflib.unified_diff(stock, off, "without ABH", "ABH off", lineterm=""))
-    print("\n".join(differences) if differences else "with ABH off a program sees the same as without its patches")
-    return bool(stock) and not differences
-
-
-def _selftests(args: argparse.Namespace) -> bool:
-    from abh.bench import selftests
+def _selftests(args: argparse.Namespace, heard: Heard) -> bool:
+    from abh.verify import selftests
 
     # The series' own tests set the switch by themselves.
     policies = [selftests.STOCK] if not _has_abh(args) else ["never"] if args.ours else ["never", "always"]
     limit_s = 60 * (args.minutes or 60)
     return selftests.run(
-        _kernel(args), policies, limit_s=limit_s, tell=_tell, only_ours=args.ours, settings=_settings(args.set)
+        _kernel(args),
+        policies,
+        limit_s=limit_s,
+        tell=heard.machine("selftests"),
+        only_ours=args.ours,
+        settings=_settings(args.set),
     )
 
 
-TESTS = {"fuzz": _fuzz, "semantics": _semantics, "selftests": _selftests}
-
-
-def _tell(line: str) -> None:
-    print(line, flush=True)
+TESTS = {
+    "fuzz": ("random memory calls against a model of their semantics (tests/kernel/fuzz.c)", _fuzz),
+    "selftests": ("the kernel's own tools/testing/selftests/mm, with ABH off and on", _selftests),
+    "semantics": ("one case for each thing that must hold (tests/kernel/semantics/, slack/)", _semantics),
+}
+OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
+    "fuzz": _fuzz_options,
+    "selftests": _selftests_options,
+}
 
 
 def _verdict(said: object) -> bool:
-    from abh.bench import testbed
+    from abh.verify import testbed
 
     assert isinstance(said, testbed.Said)
     if said.problem:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import json
 from pathlib import Path
 from typing import Any
 
-from abh.errors import AbhError
+from abh import output
+from abh.errors import AbhError, Status
 from abh.paths import CHECKOUT
 
 HELP = "list environments, policies and workloads"
@@ -18,24 +18,32 @@ HELP = "list environments, policies and workloads"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to list, and how."""
     parser.add_argument("filter", nargs="?", help="part of a name, or a pattern with * and ?, as 'xen-*'")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    output.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the list."""
-    found = listing(CHECKOUT, args.filter)
-    print(json.dumps(found, indent=2, ensure_ascii=False) if args.json else render(found))
-    return 0
+    with output.report(args.json) as report:
+        report.update(listing(CHECKOUT, args.filter))
+    if not args.json:
+        print(render(report))
+    return Status.SUCCESS
 
 
 def listing(root: Path, wanted: str | None = None) -> dict[str, list[dict[str, Any]]]:
     """The kinds, in the order of the tables, with what the names mean; only names that match `wanted`."""
     # Imported here so that `abh --help` does not wait for them.
-    from abh.bench import spec
-    from abh.bench.strict import did_you_mean
+    from abh.schema import spec
+    from abh.schema.strict import did_you_mean
 
     def policies(group: str) -> list[dict[str, Any]]:
         return [{"name": each.name, "purpose": each.purpose} for each in spec.policies(root, group).values()]
+
+    def workloads(group: str) -> list[dict[str, Any]]:
+        return [
+            {"name": each.name, "purpose": each.purpose, "paper": each.paper, "sizes": list(each.size)}
+            for each in spec.workloads(root, group).values()
+        ]
 
     every: dict[str, list[dict[str, Any]]] = {
         "environments": [
@@ -44,10 +52,8 @@ def listing(root: Path, wanted: str | None = None) -> dict[str, list[dict[str, A
         ],
         "policies": policies(""),
         **{f"policies of the group {group}": policies(group) for group in spec.groups(root)},
-        "workloads": [
-            {"name": each.name, "purpose": each.purpose, "paper": each.paper, "sizes": list(each.size)}
-            for each in spec.workloads(root).values()
-        ],
+        "workloads": workloads(""),
+        **{f"workloads of the group {group}": workloads(group) for group in spec.workload_groups(root)},
     }
     if wanted is None:
         return every

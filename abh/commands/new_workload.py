@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from abh import paths
-from abh.errors import AbhError
+from abh.errors import AbhError, Status
 
 HELP = "write the stub of a workload"
 
@@ -18,6 +18,9 @@ purpose     = "Stub: writes a table of random numbers and adds them up."
 # The paper's row it stands for, or why it is here. If it stands for a row of Table 1, name the row too:
 # counterpart = "403.gcc"
 paper       = "none: a stub"
+# Debian packages that it needs in the guest, and that its build needs beside a compiler:
+# packages = ["redis-server"]
+# build_packages = ["libsqlite3-dev"]
 # Commands run in the build root, in this folder; {out} is where the program goes. Inputs are made here too.
 build       = [["cc", "-O2", "-Wall", "-o", "{out}/@NAME@", "@NAME@.c"]]
 # Run where {out} was. Placeholders: {seed}, {size}, and every parameter of the sizes below.
@@ -31,7 +34,7 @@ size.smoke  = { rows = 1000, answer = "@SMOKE@" }
 size.paper  = { rows = 10000000, answer = "@PAPER@" }
 # An input made by `build`, one for each size that has one:
 # input.smoke = { file = "smoke.txt", sha256 = "..." }
-# Numbers in the output: a pattern with one group, its unit, and whether higher or lower is better.
+# Numbers in the output, if any: a pattern with one group, its unit, and whether higher or lower is better.
 metric.rows = { pattern = 'rows: (\\d+)', unit = "count", better = "higher" }
 """
 
@@ -89,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
 
 def write_stub(name: str, workloads: Path) -> Path:
     """Write the stub's files; refuses an ill-formed name and an existing folder."""
-    from abh.bench.strict import KEBAB, kebab  # not above: `abh --help` need not wait for it
+    from abh.schema.strict import KEBAB, kebab  # not above: `abh --help` need not wait for it
 
     if not KEBAB.fullmatch(name):
         raise AbhError(
@@ -97,6 +100,7 @@ def write_stub(name: str, workloads: Path) -> Path:
             got=name,
             expected="kebab-case: small letters and digits, joined by -",
             next_step=f"abh new-workload {kebab(name)}",
+            status=Status.USAGE,
         )
     folder = workloads / name
     try:

@@ -4,29 +4,45 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from collections import Counter
 
-from abh import paths
+from abh import arguments, output, paths
+from abh.errors import Status
 
-HELP = "turn the results into a table, CSV files and one HTML page"
+HELP = "turn the results into a table, CSV files, one HTML page, and pictures"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    parser.add_argument(
+    results = parser.add_argument(
         "--results",
-        type=Path,
+        type=arguments.folder,
         default=paths.MEASURED,
         metavar="DIR",
-        help="result files to read (default: %(default)s)",
+        help="result files to read (default: analysis/measured)",
     )
-    parser.add_argument(
+    out = parser.add_argument(
         "--out",
-        type=Path,
+        type=arguments.new_folder,
         default=paths.REPORT_OUT,
         metavar="DIR",
-        help="where page and CSVs go (default: %(default)s)",
+        help="where page and CSVs go (default: analysis/out)",
     )
+    pictures = parser.add_argument(
+        "--svg",
+        type=arguments.new_folder,
+        metavar="DIR",
+        help="also write each picture as an SVG file with its own style, for where no page is around it",
+    )
+    parser.add_argument(
+        "--record-roots",
+        action="store_true",
+        help="for results that are to be committed: write the packages of the roots they were made with to "
+        "docs/results/roots",
+    )
+    for action in (results, out, pictures):
+        arguments.completed(action, "directory")
+    output.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,19 +50,36 @@ def run(args: argparse.Namespace) -> int:
     # Imported here so that `abh --help` does not wait for them.
     from rich.console import Console
 
-    from abh.report import figures, page, terminal
+    from abh.build import moved
+    from abh.files import write_csv, write_text
+    from abh.report import figures, page, svg, terminal
     from abh.report.study import read_study
-    from abh.report.write import write_csv, write_text
 
-    study = read_study(args.results)
-    found = figures.find()
-    for figure in found:
-        write_csv(args.out / f"{figure.name}.csv", figure.table(study))
-    write_csv(args.out / "values.csv", figures.all_values(study))
-    target = args.out / "report.html"
-    write_text(target, page.render(study, found))
-    console = Console(highlight=False)
-    if study.results:
-        terminal.show(study, console)
-    console.print(f"Page: {target.resolve()}", soft_wrap=True, markup=False)
-    return 0
+    with output.report(args.json) as report:
+        study = read_study(args.results)
+        found = figures.find()
+        tables = {args.out / f"{figure.name}.csv": figure.table(study) for figure in found}
+        tables[args.out / "values.csv"] = figures.all_values(study)
+        for path, rows in tables.items():
+            write_csv(path, rows)
+        pictures = {args.svg / f"{each.name}.svg": drawn for each in found if args.svg and (drawn := each.chart(study))}
+        for path, drawn in pictures.items():
+            write_text(path, svg.standalone(drawn))
+        target = args.out / "report.html"
+        write_text(target, page.render(study, found))
+        console = Console(highlight=False)
+        if study.results:
+            terminal.show(study, console)
+        recorded = moved.record(moved.digests_of(study.results.values())) if args.record_roots else []
+        for path in recorded:
+            console.print(f"Record: {path}", soft_wrap=True, markup=False)
+        console.print(f"Page: {target.resolve()}", soft_wrap=True, markup=False)
+        outcomes = Counter(result.outcome for result in study.results.values())
+        report.update(
+            page=str(target.resolve()),
+            tables=[str(path.resolve()) for path in tables],
+            pictures=[str(path.resolve()) for path in pictures],
+            results=len(study.results),
+            outcomes=dict(outcomes),
+        )
+    return Status.SUCCESS

@@ -1,39 +1,46 @@
 # SPDX-License-Identifier: MIT
-"""One run: one workload in one environment under one policy, to one result file.
-
-Exit status: 0 success or skip, 1 a problem before the run, 2 usage, 3 error, 4 failure, 5 crash.
-"""
+"""One run: one workload in one environment under one policy, to one result file. The exit status says the outcome."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abh import paths
-from abh.errors import AbhError
+from abh import arguments, output, paths
+from abh.errors import Status
 
 if TYPE_CHECKING:
-    from abh.bench.result import Result
+    from collections.abc import Mapping
+    from typing import Any
+
+    from abh.schema.result import Result
+    from abh.study.cell import Cell
 
 HELP = "run one cell, as sqlite@kvm-hap~thp, and write its result"
-# A finding is not a fault of the command line (2) or of the bench itself (1): distinct statuses, worst last.
-EXIT = {"success": 0, "skip": 0, "error": 3, "failure": 4, "crash": 5}
+EXIT = {
+    "success": Status.SUCCESS,
+    "skip": Status.SKIP,
+    "error": Status.ERROR,
+    "failure": Status.FAILURE,
+    "crash": Status.CRASH,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
     # Not "run": that name is the command's function.
-    parser.add_argument("cell", metavar="WORKLOAD@ENVIRONMENT~POLICY", help="`abh list` shows the names")
+    arguments.add_cell(parser, "cell")
     parser.add_argument("--size", choices=("smoke", "paper"), default="smoke", help="default: %(default)s")
-    parser.add_argument(
+    results = parser.add_argument(
         "--results",
-        type=Path,
+        type=arguments.new_folder,
         metavar="DIR",
-        help=f"where the result goes (default: {paths.MEASURED}, or its folder local/ with --machine local)",
+        help="where the result goes (default: analysis/measured, or its folder local/ with --machine local)",
     )
+    arguments.completed(results, "directory")
     parser.add_argument(
         "--machine",
         choices=("emulated", "local"),
@@ -43,30 +50,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--free-running", action="store_true", help="faster, but two runs no longer agree to the last digit"
     )
-    parser.add_argument(
+    processor = parser.add_argument(
         "--mmu",
+        type=arguments.name("processor"),
         metavar="CPU",
         help="count TLB misses and page walks as this processor's MMU would have them; the result goes to a folder of "
         "the processor's own (hypervisor/mmu-model/cpus has them)",
     )
+    arguments.completed(processor, "processor")
     parser.add_argument(
         "--mmu-check",
         action="store_true",
         help="with --mmu: compare every machine address that the model finds with the emulator's (slower)",
     )
-    parser.add_argument(
+    form = parser.add_mutually_exclusive_group()
+    output.add_json(form)
+    perf = form.add_argument(
         "--perf",
         nargs="?",
         const="total",
+        type=arguments.name("layer"),
         metavar="LAYER",
         help="with --mmu: print the model's counts as `perf stat -j` does, under perf's names for that processor's "
         "events where they mean the same; of all layers, or of guest_user, guest_kernel or hypervisor",
     )
-    parser.add_argument(
+    arguments.completed(perf, "layer")
+    trace = parser.add_argument(
         "--trace",
-        type=Path,
+        type=arguments.new_file,
         metavar="FILE",
         help="record every access and the page tables it needs, for abh-mmu to replay (hypervisor/mmu-model/README.md)",
+    )
+    arguments.completed(trace, "file")
+    parser.add_argument(
+        "--draws",
+        type=arguments.draws,
+        default=1,
+        metavar="N",
+        help="N runs with other random addresses; the result is their median, with the range",
     )
     parser.add_argument(
         "--explain",
@@ -78,10 +99,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run it; the exit status says the outcome."""
-    from abh.bench import cell, faults, local, matrix, mmu, progress, result
+    _check_together(args)
+    with output.report(args.json) as report:
+        made, path = _made(args)
+        report.update(path=str(path), result=made.model_dump())
+    return EXIT[made.outcome]
+
+
+def _made(args: argparse.Namespace) -> tuple[Result, Path]:
+    """The result, and its file; all that there is to say is printed."""
+    from abh import progress
+    from abh.model import mmu
+    from abh.schema import result
+    from abh.study import cell, draws, faults, graph, local, matrix
 
     here = args.machine == "local"
-    _check_together(args)
     one = cell.Cell.of(
         args.cell,
         args.size,
@@ -90,27 +122,31 @@ def run(args: argparse.Namespace) -> int:
         mmu=args.mmu,
         mmu_check=args.mmu_check,
         trace=args.trace and args.trace.absolute(),
+        draws=len(draws.numbers(args.draws)),
     )
-    folder = _folder(args, one.policy.group)
+    folder = _folder(args, Path(one.workload.group, one.policy.group))
     path = folder / f"{one.run}.json"
     repeats = not (args.free_running or here)
-    if args.explain and repeats and matrix.holds(folder, one):
-        print(faults.explain(result.read(path)))
-        return EXIT["success"]
-    _check_writable(folder)  # a bad place fails before the run, not after
+    # The trace, and what perf would print, are no part of a result.
+    if args.explain and repeats and not (args.trace or args.perf) and matrix.holds(folder, one):
+        held = result.read(path)
+        print(faults.explain(held))
+        return held, path
+    output.check_writable(folder)  # a bad place fails before the run, not after
     if one.trace:
-        _check_writable(one.trace.parent)
+        output.check_writable(one.trace.parent)
     if here:
         local.check()
     perf: list[str] = []
-    hear = {"heard": lambda said: perf.extend(mmu.perf_lines(said, args.perf))} if args.perf else {}
+
+    def heard(said: Mapping[str, Any]) -> None:
+        perf.extend(mmu.perf_lines(said, args.perf) if args.perf else [])
+
     with progress.step(f"running {one.run} ({args.size})"):
-        try:
-            made = local.run(one) if here else cell.run(one, **hear)
-        except AbhError as error:  # a build, a boot, an agent's garbage: the report says it too
-            made = cell.result_of(one, "error", str(error), {})
-    matrix.write_mark(folder, one, repeats=repeats)
-    result.write(made, path)
+        if one.draws > 1:
+            made = _all_draws(one, folder)
+        else:
+            made = graph.perform(one, folder, local.run if here else partial(cell.run, heard=heard), repeats=repeats)
     if args.perf:
         print("".join(f"{each}\n" for each in perf), end="")
     else:
@@ -119,7 +155,18 @@ def run(args: argparse.Namespace) -> int:
         print(f"\n{faults.explain(made)}")
     if made.reason:
         print(f"{made.run}: {made.outcome}: {made.reason}", file=sys.stderr)
-    return EXIT[made.outcome]
+    return made, path
+
+
+def _all_draws(one: Cell, folder: Path) -> Result:
+    """Runs the draws of a cell that are not there yet, as many at a time as the machine carries, and their median."""
+    from abh import schedule
+    from abh.schema import result
+    from abh.study import graph
+
+    told = graph.Told(one.draws, lambda *_: None)
+    schedule.run(graph.of_cells([one], folder, told)).check()
+    return result.read(folder / f"{one.run}.json")
 
 
 def _print(made: Result, path: Path, *, zeros: bool) -> None:
@@ -129,13 +176,17 @@ def _print(made: Result, path: Path, *, zeros: bool) -> None:
         if value.value == 0 and not zeros:
             continue  # of 100 counters of the model, most are for page sizes or dimensions that a run does not have
         shown = f"n/a ({value.reason})" if value.value is None else f"{value.value:g} {value.unit}, {value.kind}"
+        if value.low is not None:
+            shown += f" (median of {made.draws} draws, {value.low:g} to {value.high:g})"
         print(f"{name:24} {shown}")
     print(f"{made.outcome}: {path}")
 
 
-def _folder(args: argparse.Namespace, group: str) -> Path:
-    """A place of its own for results that are not a study's: their numbers are others, or more than it asks for."""
-    from abh.bench import faults, local, mmu
+def _folder(args: argparse.Namespace, groups: Path) -> Path:
+    """A place of its own for results that are not a study's: of the groups that workload and policy are of, and where
+    numbers are others, or more than it asks for."""
+    from abh.model import mmu
+    from abh.study import faults, local
 
     own = local.MEASURED if args.machine == "local" else paths.MEASURED / paths.of_size(args.size)
     folder = args.results or own
@@ -143,34 +194,29 @@ def _folder(args: argparse.Namespace, group: str) -> Path:
         folder /= faults.EXPLAINED
     if args.mmu:
         return folder / mmu.FOLDER / mmu.check_cpu(args.mmu)
-    return folder if args.explain else folder / group
+    return folder if args.explain else folder / groups
 
 
 def _check_together(args: argparse.Namespace) -> None:
-    from abh.bench import mmu
-
-    if (args.mmu or args.trace) and (args.machine == "local" or args.free_running):
-        raise AbhError(
+    here = args.machine == "local"
+    if args.draws > 1 and (here or args.free_running or args.trace or args.perf):
+        raise arguments.wrong(
+            "draws are runs of the emulated machine that repeat, each with a result only",
+            got="--draws with --machine local, --free-running, --trace or --perf",
+            next_step="leave one of them out",
+        )
+    if (args.mmu or args.trace) and (here or args.free_running):
+        raise arguments.wrong(
             "the MMU model runs in the emulated machine only, and counts instructions there",
             got="--mmu or --trace with " + ("--free-running" if args.free_running else "--machine local"),
             next_step="leave one of them out",
         )
+    if here and args.free_running:
+        raise arguments.wrong(
+            "--free-running is of the emulated machine",
+            got="--free-running with --machine local",
+            next_step="leave one of them out",
+        )
     for option, given in (("--mmu-check", args.mmu_check), ("--perf", args.perf)):
         if given and not args.mmu:
-            raise AbhError(f"{option} needs --mmu CPU", next_step="add it")
-    if args.perf:
-        mmu.check_layer(args.perf)
-
-
-def _check_writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise AbhError(
-            "results cannot be written here",
-            where=folder,
-            got=error.strerror,
-            next_step="free it, or name another folder with --results",
-        ) from error
+            raise arguments.wrong(f"{option} needs --mmu CPU", got=option, next_step="add --mmu CPU")

@@ -1,16 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""The whole study: build, boot the machines once, run every cell, write the report."""
+"""The whole study: build, boot the machines once, run every cell, write the report.
+
+Everything is one graph of steps: a cell runs as soon as what it needs is there, and says what it found when it ends.
+What is finished is kept: the same command goes on where it was interrupted.
+"""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from abh import paths
+from abh import arguments, output, paths
+from abh.errors import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from abh.schema.result import Result
+    from abh.study.cell import Cell
+    from abh.study.graph import Told
 
 HELP = "build everything, run every workload in every environment under every policy, report"
 
@@ -18,54 +28,98 @@ HELP = "build everything, run every workload in every environment under every po
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
     parser.add_argument("--size", choices=("smoke", "paper"), default="smoke", help="default: %(default)s")
-    parser.add_argument("--workload", action="append", metavar="NAME", help="only this one (repeatable)")
-    parser.add_argument("--environment", action="append", metavar="NAME", help="only this one (repeatable)")
-    parser.add_argument("--policy", action="append", metavar="NAME", help="only this one (repeatable)")
-    parser.add_argument(
+    for kind in ("workload", "environment", "policy"):
+        only = parser.add_argument(
+            f"--{kind}",
+            action="append",
+            type=arguments.name(kind),
+            metavar="NAME",
+            help="only this one (repeatable)",
+        )
+        arguments.completed(only, kind)
+    group = parser.add_argument(
         "--group",
         metavar="NAME",
-        default="",
+        type=arguments.name("group"),
         help="policies of this folder of vm-configs/policies, not the study's; results in a folder of its own",
     )
-    parser.add_argument("--cores", type=int, default=2, help="cells at a time (default: %(default)s)")
+    arguments.completed(group, "group")
+    parser.add_argument(
+        "--draws",
+        type=arguments.draws,
+        default=1,
+        metavar="N",
+        help="of each cell N runs with other random addresses; its result is their median, with the range",
+    )
+    parser.add_argument(
+        "--cores",
+        type=arguments.cores,
+        metavar="N",
+        help="steps at a time (default: one for each processor that may be used)",
+    )
     parser.add_argument(
         "--machine",
         choices=("emulated", "local"),
         default="emulated",
         help="local: this machine's own KVM, one cell at a time, results in a folder of their own",
     )
-    parser.add_argument(
-        "--mmu", metavar="CPU", help="with the MMU model of this processor; results in a folder of the processor's own"
+    processor = parser.add_argument(
+        "--mmu",
+        type=arguments.name("processor"),
+        metavar="CPU",
+        help="with the MMU model of this processor; results in a folder of the processor's own",
     )
+    arguments.completed(processor, "processor")
     parser.add_argument("--dry-run", action="store_true", help="say which cells would run")
+    output.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prepare, run the workflow, report. The status is 1 if a cell failed, after everything else was done."""
+    """Do every step, report. The status is 1 if a cell failed, after everything else was done."""
+    if args.machine == "local" and (args.mmu or args.draws > 1 or args.cores):
+        raise arguments.wrong(
+            "this machine's own KVM runs one cell at a time, once, and has no MMU model",
+            got="--machine local with --mmu, --draws or --cores",
+            next_step="leave one of them out",
+        )
+    with output.report(args.json) as report:
+        return _run(args, report)
+
+
+def _run(args: argparse.Namespace, report: dict[str, Any]) -> int:
+    from abh.model import mmu
+    from abh.study import matrix
+
+    with arguments.usage():  # a policy may be of another group than the one that was named
+        names = matrix.select(args.workload, args.environment, args.policy, args.group or "")
+    cells = matrix.cells_of(names, args.size, cpu=args.mmu, draws=args.draws)
+    if args.dry_run:
+        report["cells"] = [each.name for each in cells]
+        print("\n".join(report["cells"]))
+        return Status.SUCCESS
+    if args.machine == "local":
+        return _local(names, args.size, report)
+    folder = paths.MEASURED / paths.of_size(args.size) / (f"{mmu.FOLDER}/{args.mmu}" if args.mmu else args.group or "")
+    status = perform(cells, folder, args.cores, report)
+    report["results"] = str(folder)
+    return status
+
+
+def perform(cells: Sequence[Cell], folder: Path, cores: int | None, report: dict[str, Any]) -> int:
+    """Runs all that does not hold, results going to `folder`, and writes the page."""
     from filelock import FileLock, Timeout
 
-    from abh.bench import cache, matrix, mmu, progress
+    from abh.build import cache
     from abh.errors import AbhError
 
-    names = matrix.select(args.workload, args.environment, args.policy, args.group)
-    cells = matrix.cells_of(names, args.size, cpu=args.mmu and mmu.check_cpu(args.mmu))
-    own = str(paths.of_size(args.size) / (f"{mmu.FOLDER}/{args.mmu}" if args.mmu else args.group))
-    if args.machine == "local":
-        if args.mmu:
-            raise AbhError("the MMU model runs in the emulated machine only", next_step="leave --machine local out")
-        return _local(names, args.size, dry=args.dry_run)
-    paths.MEASURED.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(paths.MEASURED / ".study.lock", timeout=0):
             cache.sweep_scratch()
-            if not args.dry_run:
-                matrix.prepare(cells)
-                matrix.drop_stale(paths.MEASURED / own, cells)
-            progress.say(
-                f"{len(names)} cells, {args.cores} at a time; those whose result still holds are not run again"
-            )
-            failed = _workflow(names, own, args)
-            return failed if args.dry_run else _report() or failed
+            status = _study(cells, folder, cores, report)
+            page = _report()
+            report["page"] = str(paths.REPORT_OUT / "report.html")
+            return page or status
     except Timeout:
         raise AbhError(
             "another study is running in this checkout",
@@ -74,68 +128,68 @@ def run(args: argparse.Namespace) -> int:
         ) from None
 
 
-def _local(names: list[str], size: str, *, dry: bool) -> int:
+def _study(cells: Sequence[Cell], folder: Path, cores: int | None, report: dict[str, Any]) -> int:
+    """Runs all steps; says what failed."""
+    from abh import progress, schedule
+    from abh.build import moved
+    from abh.study import graph
+    from abh.study.cell import roots_of
+
+    planned = sum(each.draws for each in cells)
+    progress.say(f"{planned} cells; those whose result still holds are not run again")
+    told = graph.Told(planned, _tell)
+    outcome = schedule.run(graph.of_cells(cells, folder, told), workers=cores)
+    if not outcome.failed:
+        moved.tell(sorted({name for each in cells for name in roots_of(each)}))
+    for name, error in outcome.failed.items():
+        progress.say(f"{name} FAILED: {error}")
+    for name, cause in outcome.skipped.items():
+        progress.say(f"{name} was not tried: it needs '{cause}'")
+    progress.say(_summary(told))
+    report |= {
+        "planned": planned,
+        "held": told.held,
+        "cells": [{"run": each.run, "outcome": each.outcome, "reason": each.reason} for each in told.results],
+        "failed": {name: str(error) for name, error in outcome.failed.items()},
+        "not_tried": dict(outcome.skipped),
+    }
+    return Status.FAILED if outcome.failed or told.bad else Status.SUCCESS
+
+
+def _tell(made: Result, number: int, planned: int) -> None:
+    """A line for each cell that ends: enough to watch a long study by."""
+    ratio, faults = made.values.get("alloc_ratio"), made.values.get("minor_faults")
+    shown = "n/a" if ratio is None or ratio.value is None else f"{100 * ratio.value:.1f}%"
+    count = "n/a" if faults is None or faults.value is None else f"{faults.value:,}"
+    text = f"{number:4}/{planned}  {made.run:36} Alloc.Ratio {shown:>6}  faults {count:>10}"
+    print(text if made.outcome == "success" else f"{text}  {made.outcome}: {made.reason}", flush=True)
+
+
+def _summary(told: Told) -> str:
+    parts = [f"{len(told.results)} cells run", f"{told.held} held"]
+    parts += [f"{len(told.bad)} without success: {', '.join(each.run for each in told.bad)}"] if told.bad else []
+    return "; ".join(parts)
+
+
+def _local(names: Sequence[str], size: str, report: dict[str, Any]) -> int:
     """Every cell on this machine's own KVM: time is measured here, so one at a time. The report leaves them out."""
     from abh import cli
-    from abh.bench import local
     from abh.commands import run as one_run
+    from abh.study import local
 
-    if dry:
-        print("\n".join(names))
-        return 0
     local.check()
-    worst = 0
-    for name in names:
-        worst = max(worst, one_run.run(cli.parse(["run", name, "--size", size, "--machine", "local"])))
+    statuses = [one_run.run(cli.parse(["run", name, "--size", size, "--machine", "local"])) for name in names]
+    outcomes: dict[int, str] = {status: outcome for outcome, status in one_run.EXIT.items()}
     print(f"{len(names)} cells in {local.MEASURED}")
-    return 1 if worst else 0
-
-
-def _workflow(names: list[str], own: str, args: argparse.Namespace) -> int:
-    words = [sys.executable, "-m", "snakemake", "--snakefile", str(paths.CHECKOUT / "workflow" / "Snakefile")]
-    words += ["--directory", str(paths.CHECKOUT), "--cores", str(args.cores), "--keep-going", "--keep-incomplete"]
-    # A result is written whole or not at all, and drop_stale() has judged those that are there: Snakemake makes the
-    # missing ones. Our own lock stands above; Snakemake's would have to be broken by hand after a kill.
-    words += ["--ignore-incomplete", "--rerun-triggers", "mtime", "--nolock", "--quiet", "all"]
-    where = Path("analysis/measured") / own
-    words += ["--config", f"size={args.size}", f"abh={_command()}", f"folder={where}"]
-    words += [f"options=--mmu {args.mmu}"] if args.mmu else []  # Snakemake reads an empty one as None
-    words += ["--dry-run"] if args.dry_run else []
-    words += ["--", *(f"{where}/{name}.json" for name in names)]
-    environment = {**os.environ, "PYTHONPATH": str(paths.CHECKOUT), "ABH_CHECKOUT": str(paths.CHECKOUT)}
-    return _run(words, environment)
-
-
-def _run(words: list[str], environment: dict[str, str]) -> int:
-    """Runs the workflow engine; whatever ends this process, the engine and its cells end too."""
-    process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *words], env=environment)
-    try:
-        return process.wait()
-    except BaseException:
-        _end_with_children(process.pid)
-        raise
-
-
-def _end_with_children(pid: int) -> None:
-    """Ends the workflow engine and the cells it started: it would leave them running."""
-    import psutil
-
-    engine = psutil.Process(pid)
-    everyone = [*engine.children(recursive=True), engine]
-    for each in everyone:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            each.terminate()
-    _, alive = psutil.wait_procs(everyone, timeout=10)
-    for each in alive:
-        each.kill()
-
-
-def _command() -> str:
-    own = paths.CHECKOUT / "bin" / "abh"
-    return str(own) if own.exists() else "abh"
+    report |= {
+        "results": str(local.MEASURED),
+        "cells": [{"run": name, "outcome": outcomes[status]} for name, status in zip(names, statuses, strict=True)],
+    }
+    return Status.FAILED if set(statuses) - {Status.SUCCESS, Status.SKIP} else Status.SUCCESS
 
 
 def _report() -> int:
     from abh.commands import report
 
-    return report.run(argparse.Namespace(results=Path(paths.MEASURED), out=Path(paths.REPORT_OUT)))
+    words = {"json": False, "svg": None, "record_roots": False}
+    return report.run(argparse.Namespace(results=Path(paths.MEASURED), out=Path(paths.REPORT_OUT), **words))

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Figure scripts: how they are found, what they must offer, and how one runs alone.
 
-A script in analysis/figures/ is a module with TITLE, CAPTION and KINDS (the kinds of number it shows),
-table(study), which gives the rows of its CSV, and render(study), which gives its HTML.
+A script in analysis/figures/ is a module with ORDER (its place in the argument, and by its tens the page's section),
+TITLE, CAPTION, KINDS (the kinds of number it shows), table(study), which gives the rows of its CSV, and render(study),
+which gives its HTML. It may have COMMAND (what makes its results, where `make study` does not) and chart(study), which
+gives its picture, for a file of its own.
 """
 
 from __future__ import annotations
@@ -11,20 +13,26 @@ import argparse
 import dataclasses
 import importlib.util
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from markupsafe import Markup
 
 from abh import paths
-from abh.bench.result import Kind
-from abh.bench.spec import Run
 from abh.errors import AbhError
+from abh.files import write_csv
 from abh.report.study import Number, Study, divide, read_study
-from abh.report.write import write_csv
+from abh.schema.result import Kind
+from abh.schema.spec import Run
 
+if TYPE_CHECKING:  # it prints numbers as this module does
+    from abh.report import svg
+
+SIGNED = ("change", "signed", "points")  # styles that a dash between two numbers would look like a sign in
+REASONS = 2  # named of an empty figure; arbitrary
 FIGURES = paths.CHECKOUT / "analysis" / "figures"
 Row = Mapping[str, object]
 
@@ -34,16 +42,28 @@ class Figure:
     """One script of analysis/figures/."""
 
     name: str
+    order: int
     title: str
     caption: str
     kinds: tuple[str, ...]
     table: Callable[[Study], Sequence[Row]]
     render: Callable[[Study], Markup]
+    command: str = "make study"
+    chart: Callable[[Study], svg.Chart | None] = lambda _: None
+
+    def empty(self, study: Study) -> str:
+        """Why there is nothing to show; "" where any number is known, as it is in a row that gives no reason."""
+        rows = self.table(study)
+        if any(row.get("value") is not None or not row.get("reason") for row in rows):
+            return ""
+        reasons = Counter(str(row["reason"]) for row in rows if row.get("reason"))
+        return "; ".join(reason for reason, _ in reasons.most_common(REASONS)) or "not run"
 
 
 def find(directory: Path = FIGURES) -> list[Figure]:
-    """Every figure script, by file name."""
-    return [load(path) for path in sorted(directory.glob("*.py")) if not path.name.startswith("_")]
+    """Every figure script, in the order of the argument."""
+    found = [load(path) for path in sorted(directory.glob("*.py")) if not path.name.startswith("_")]
+    return sorted(found, key=lambda figure: (figure.order, figure.name))
 
 
 def load(path: Path) -> Figure:
@@ -53,7 +73,7 @@ def load(path: Path) -> Figure:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
-    needed = ("TITLE", "CAPTION", "KINDS", "table", "render")
+    needed = ("ORDER", "TITLE", "CAPTION", "KINDS", "table", "render")
     if lost := [name for name in needed if not hasattr(module, name)]:
         raise AbhError(
             "A figure script is incomplete.", where=path, got=f"no {', '.join(lost)}", expected=", ".join(needed)
@@ -62,7 +82,19 @@ def load(path: Path) -> Figure:
         raise AbhError(
             "A figure script shows an unknown kind.", where=path, got=unknown, expected=", ".join(get_args(Kind))
         )
-    return Figure(path.stem, module.TITLE, module.CAPTION, tuple(module.KINDS), module.table, module.render)
+    if type(module.ORDER) is not int or module.ORDER < 0:
+        raise AbhError("A figure script has no place.", where=path, got=module.ORDER, expected="ORDER, 0 or more")
+    optional = {name.lower(): getattr(module, name) for name in ("COMMAND", "chart") if hasattr(module, name)}
+    return Figure(
+        path.stem,
+        module.ORDER,
+        module.TITLE,
+        module.CAPTION,
+        tuple(module.KINDS),
+        module.table,
+        module.render,
+        **optional,
+    )
 
 
 def cell_row(study: Study, run: Run, value: Number, **more: object) -> dict[str, object]:
@@ -72,6 +104,9 @@ def cell_row(study: Study, run: Run, value: Number, **more: object) -> dict[str,
         **dataclasses.asdict(run),
         "size": result.size if result else "n/a",
         "value": value.value,
+        "low": value.low,
+        "high": value.high,
+        "draws": result.draws if result else "n/a",
         "unit": value.unit or "n/a",
         "kind": value.kind or "n/a",
         "reason": value.reason or "",
@@ -98,18 +133,32 @@ def all_values(study: Study) -> list[dict[str, object]]:
 
 
 def number(value: Number, style: str) -> str:
-    """How a number is printed: percent, change (a share with its sign), times, count, plain, mib; n/a if missing."""
-    if value.value is None:
-        return "n/a"
-    printed = {
-        "percent": lambda x: f"{100 * x:.1f}%",
+    """How a number is printed in one of the styles below; n/a if missing."""
+    return "n/a" if value.value is None else printed(value.value, style)
+
+
+def spread(value: Number, style: str) -> str:
+    """How the range of several draws is printed; "" where there is one draw, or all say the same."""
+    low, high = (printed(end, style) for end in value.range or (0, 0))
+    between = " to " if style in SIGNED else "\N{EN DASH}"
+    return f"[{low}{between}{high}]" if value.range and low != high else ""
+
+
+def printed(value: float, style: str) -> str:
+    """A known number in a style."""
+    styles = {
+        "percent": lambda x: (
+            f"{100 * x:.1f}%" if x == 0 or abs(x) >= 0.0005 else f"{100 * x:.2g}%"
+        ),  # no 0 that is none
         "change": lambda x: f"{100 * x:+.2f}%",
+        "signed": lambda x: f"{100 * x:+.1f}%",
+        "points": lambda x: f"{100 * x:+.1f}",
         "times": lambda x: f"{x:.3f}" if x < 1 else f"{x:.2f}",
         "plain": lambda x: f"{x:.2f}",
         "count": lambda x: f"{x:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
         "mib": lambda x: f"{x / 1024:.1f}",
     }
-    return printed[style](value.value)
+    return styles[style](value)
 
 
 def alone(script: str) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from abh.bench.result import Result, read
-from abh.bench.spec import Run
 from abh.errors import AbhError
 from abh.paths import LOCAL
+from abh.schema.result import Result, read
+from abh.schema.spec import Run
 
 
 def load(folder: Path) -> dict[Run, Result]:

@@ -11,11 +11,31 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from abh.bench.result import Result
-from abh.report import figures, panels, summary
+from abh.report import figures, mixed, panels, summary, svg
 from abh.report.study import Study
+from abh.schema.result import Result
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+
+# The argument, by the tens of a figure's ORDER.
+SECTIONS = (
+    (10, "hugepages", "Hugepages and faults"),
+    (20, "below", "The layer below"),
+    (30, "walks", "TLB misses and walks"),
+    (40, "cost", "What it costs"),
+    (60, "others", "Other policies, other mallocs"),
+    (80, "paper", "Beside the paper"),
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """Figures that belong together, each with its HTML."""
+
+    name: str
+    title: str
+    drawn: tuple[tuple[figures.Figure, Markup], ...]
 
 
 @dataclass(frozen=True)
@@ -36,7 +56,8 @@ class Fact:
 def render(study: Study, found: Iterable[figures.Figure]) -> str:
     """The page as text; the same results give the same bytes."""
     found = list(found)
-    drawn = [(figure, figure.render(study)) for figure in found]
+    answers = [figure for figure in found if figure.order < SECTIONS[0][0]]
+    rest = [(figure, figure.empty(study)) for figure in found if figure not in answers]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -45,19 +66,21 @@ def render(study: Study, found: Iterable[figures.Figure]) -> str:
         lstrip_blocks=True,
     )
     return environment.get_template("page.html").render(
-        css=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
+        css=Markup("").join(Markup(path.read_text(encoding="utf-8")) for path in (svg.STYLE, TEMPLATES / "page.css")),
         study=study,
         plan=study.plan,
+        counts=summary.counts(study.plan),
         state=summary.state(study),
         outcomes=summary.outcomes(study),
         overall=summary.overall(study),
         medians=summary.medians(study),
         notes=panels.Notes("note-medians"),
-        headline=summary.headline(study),
+        mixed=mixed.sentences(study),
+        answers=[(figure, figure.render(study)) for figure in answers],
+        sections=sections(study, [figure for figure, why in rest if not why]),
+        empty=[each for each in rest if each[1]],
         failed=study.failed(),
         not_run=_by_environment(study),
-        ours=[pair for pair in drawn if "reference" not in pair[0].kinds],
-        beside=[pair for pair in drawn if "reference" in pair[0].kinds],
         policies=[(policy, panels.marker(study, policy)) for policy in study.plan.policies],
         rooms=(
             ("Policies", "policy", study.plan.policies),
@@ -67,6 +90,15 @@ def render(study: Study, found: Iterable[figures.Figure]) -> str:
         facts=facts(study.results.values()),
         results=[study.results[run] for run in study.plan.runs() if run in study.results],
     )
+
+
+def sections(study: Study, found: Iterable[figures.Figure]) -> list[Section]:
+    """The figures in the sections of the argument; a section without any is left out."""
+    drawn: dict[int, list[tuple[figures.Figure, Markup]]] = {first: [] for first, _, _ in SECTIONS}
+    for figure in found:
+        place = max(first for first in drawn if first <= figure.order)
+        drawn[place].append((figure, figure.render(study)))
+    return [Section(name, title, tuple(drawn[first])) for first, name, title in SECTIONS if drawn[first]]
 
 
 def facts(results: Iterable[Result]) -> list[Fact]:
@@ -83,6 +115,9 @@ def facts(results: Iterable[Result]) -> list[Fact]:
     ]
     for name in sorted({name for source in sources for name in source.components}):
         found.append(Fact(name, _tally(each.components[name] for each in sources if name in each.components)))
+    for name in sorted({name for source in sources for name in source.roots}):
+        each_root = _tally(each.roots[name] for each in sources if name in each.roots)
+        found.append(Fact(f"root {name}", each_root, code=True))
     for name in sorted({name for source in sources for name in source.series}):
         found.append(Fact(name, _tally(each.series[name] for each in sources if name in each.series), code=True))
     return found

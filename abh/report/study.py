@@ -4,29 +4,47 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from abh import paths
-from abh.bench import spec
-from abh.bench.result import Result
-from abh.bench.spec import Run
 from abh.errors import AbhError
 from abh.report.load import load
+from abh.schema import spec
+from abh.schema.result import Result
+from abh.schema.spec import Run
 
 BASE_POLICY = "reg"  # 4 KiB pages only: what the others are compared with
 STOCK_POLICY = "thp"  # transparent hugepages as the stock kernel has them
+ABH_POLICY = "abh"  # what the report is about, beside stock
+HOST_HUGE, HOST_MAPPED, GUEST_HUGE = "host_huge_kib", "host_mapped_kib", "guest_huge_kib"
+
+AXES = {"workloads": "workload", "environments": "environment", "policies": "policy"}  # of a plan; of a run
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number with its unit and kind, or None and the reason why."""
+    """A number with its unit and kind, or None and the reason why; a median over several draws has their range."""
 
     value: float | int | None
     unit: str
     kind: str
     reason: str | None = None
+    low: float | int | None = None
+    high: float | int | None = None
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The least and the most of several draws; None where there is one draw, or no number."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def map(self, function: Callable[[float], float]) -> Number:
+        """The number and its range through a function that only rises, or only falls."""
+        if self.value is None:
+            return self
+        low, high = sorted(map(function, self.range)) if self.range else (None, None)
+        return dataclasses.replace(self, value=function(self.value), low=low, high=high)
 
 
 def missing(reason: str) -> Number:
@@ -36,14 +54,14 @@ def missing(reason: str) -> Number:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the checkout can run: the rows and columns of the matrix."""
+    """The rows and columns of a matrix: of all that the checkout can run, or of what was run."""
 
     workloads: tuple[str, ...] = ()
     environments: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
     counterparts: Mapping[str, str] = field(default_factory=dict)  # workload -> row of the paper's Table 1
     purposes: Mapping[str, str] = field(default_factory=dict)  # "policy thp" -> one sentence
-    ram_mib: Mapping[tuple[str, str], int] = field(default_factory=dict)  # (environment, size) -> the guest's RAM
+    paging: Mapping[str, str] = field(default_factory=dict)  # environment -> what its guests' memory is mapped by
 
     def runs(self) -> Iterator[Run]:
         """Every cell, in the order of the tables."""
@@ -55,11 +73,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Study:
-    """The plan, widened by what was run, the results, and the folder they are of."""
+    """What was run, its results, the folder they are of, and all that is known to run; marks are of its policies."""
 
     plan: Plan
     results: Mapping[Run, Result]
-    folder: Path | None = None
+    folder: Path | None
+    known: Plan
 
     def value(self, run: Run, key: str) -> Number:
         """The number, or why there is none. Only a successful run's numbers count."""
@@ -71,7 +90,7 @@ class Study:
         if key not in result.values:
             return missing(f"the result has no value `{key}`")
         found = result.values[key]
-        return Number(found.value, found.unit, found.kind, found.reason)
+        return Number(found.value, found.unit, found.kind, found.reason, found.low, found.high)
 
     def relative(self, run: Run, key: str, base: str = BASE_POLICY) -> Number:
         """The value over that of the base policy with the same workload, environment and size."""
@@ -83,24 +102,20 @@ class Study:
 
     def change(self, run: Run, key: str, base: str = BASE_POLICY) -> Number:
         """How much more than under the base policy, as a share of that; negative where it is less."""
-        ratio = self.relative(run, key, base)
-        return ratio if ratio.value is None else Number(ratio.value - 1, ratio.unit, ratio.kind)
+        return self.relative(run, key, base).map(lambda ratio: ratio - 1)
 
     def saved(self, run: Run, key: str, base: str = BASE_POLICY) -> Number:
         """How much less than under the base policy, as a share of that; negative where it is more."""
-        ratio = self.relative(run, key, base)
-        return ratio if ratio.value is None else Number(1 - ratio.value, ratio.unit, ratio.kind)
+        return self.relative(run, key, base).map(lambda ratio: 1 - ratio)
 
     def host_coverage(self, run: Run) -> Number:
-        """The share of the guest's RAM behind which the host or hypervisor has hugepages."""
-        huge = self.value(run, "host_huge_kib")
-        if huge.value is None:
-            return missing(huge.reason or "no reason given")
-        size = self.results[run].size
-        ram_mib = self.plan.ram_mib.get((run.environment, size))
-        if ram_mib is None:
-            return missing(f"vm-configs/{run.environment}.toml does not give the guest's memory at size {size}")
-        return divide(huge, Number(ram_mib * 1024, "KiB", huge.kind))
+        """The share of what the host or hypervisor has mapped for the guest that it maps by hugepages."""
+        huge = self.value(run, HOST_HUGE)
+        if huge.value is not None and HOST_MAPPED not in self.results[run].values:
+            return missing(
+                f"the result has no value `{HOST_MAPPED}`: it is older, or its guest has tables of its own alone"
+            )
+        return divide(huge, self.value(run, HOST_MAPPED))
 
     def not_run(self) -> list[Run]:
         """Cells without a result."""
@@ -115,7 +130,10 @@ class Study:
 
 
 def divide(top: Number, bottom: Number, whose: str = "") -> Number:
-    """A ratio of like and like; `whose` opens the reason when the bottom is what is missing."""
+    """A ratio of like and like; `whose` opens the reason when the bottom is what is missing.
+
+    Of two medians over draws, its range is the widest that theirs allow; neither may be negative.
+    """
     one_axis((top, bottom))
     if top.value is None:
         return missing(top.reason or "no reason given")
@@ -123,7 +141,11 @@ def divide(top: Number, bottom: Number, whose: str = "") -> Number:
         return missing(f"{whose}{bottom.reason}")
     if bottom.value == 0:
         return missing(f"{whose}the number to divide by is 0")
-    return Number(top.value / bottom.value, "ratio", top.kind)
+    ratio = Number(top.value / bottom.value, "ratio", top.kind)
+    if not top.range and not bottom.range:
+        return ratio
+    (least, most), (under, over) = top.range or (top.value,) * 2, bottom.range or (bottom.value,) * 2
+    return dataclasses.replace(ratio, low=least / over, high=most / under) if under > 0 else ratio
 
 
 def one_axis(numbers: Iterable[Number]) -> tuple[str, str]:
@@ -140,9 +162,9 @@ def one_axis(numbers: Iterable[Number]) -> tuple[str, str]:
 
 
 def within(study: Study, name: str) -> Study | None:
-    """The results in a folder within the study's, over the same plan; None if there are none."""
+    """The results in a folder within the study's; None if there are none."""
     folder = study.folder / name if study.folder else None
-    return make_study(study.plan, load(folder), folder) if folder and any(folder.glob("[!.]*.json")) else None
+    return make_study(study.known, load(folder), folder) if folder and any(folder.glob("[!.]*.json")) else None
 
 
 def read_plan(checkout: Path = paths.CHECKOUT) -> Plan:
@@ -156,25 +178,24 @@ def read_plan(checkout: Path = paths.CHECKOUT) -> Plan:
         tuple(policies),
         {name: each.counterpart for name, each in workloads.items() if each.counterpart},
         {f"{room} {name}": each.purpose for room, files in rooms for name, each in files.items()},
-        {(name, size): mib for name, each in environments.items() for size, mib in each.memory_mib.items()},
+        {name: each.paging for name, each in environments.items()},
     )
 
 
-def make_study(plan: Plan, results: Mapping[Run, Result], folder: Path | None = None) -> Study:
-    """The study over what is planned and, after it, what only the results know."""
-    whole = dataclasses.replace(
-        plan,
-        workloads=_widen(plan.workloads, (run.workload for run in results)),
-        environments=_widen(plan.environments, (run.environment for run in results)),
-        policies=_widen(plan.policies, (run.policy for run in results)),
+def make_study(known: Plan, results: Mapping[Run, Result], folder: Path | None = None) -> Study:
+    """The study of what was run: of all that is known to run and, after it, what only the results know."""
+    ran = {axis: {getattr(run, room) for run in results} for axis, room in AXES.items()}
+    whole = {axis: (*getattr(known, axis), *sorted(names - set(getattr(known, axis)))) for axis, names in ran.items()}
+    part = {axis: tuple(name for name in names if name in ran[axis]) for axis, names in whole.items()}
+    return Study(_with(known, part), results, folder, _with(known, whole))
+
+
+def _with(plan: Plan, axes: Mapping[str, tuple[str, ...]]) -> Plan:
+    return dataclasses.replace(
+        plan, workloads=axes["workloads"], environments=axes["environments"], policies=axes["policies"]
     )
-    return Study(whole, results, folder)
 
 
 def read_study(results: Path = paths.MEASURED, checkout: Path = paths.CHECKOUT) -> Study:
     """The study of a folder of results."""
     return make_study(read_plan(checkout), load(results), results)
-
-
-def _widen(known: tuple[str, ...], found: Iterable[str]) -> tuple[str, ...]:
-    return (*known, *sorted(set(found) - set(known)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The headline: plain sentences, each computed from the results and naming how many workloads it rests on."""
+"""What was run, and where stock falls short: sentences computed from the results, with what they rest on."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from abh.bench.result import OUTCOMES
-from abh.bench.spec import Run
 from abh.report.figures import number
-from abh.report.study import BASE_POLICY, STOCK_POLICY, Number, Study, missing
+from abh.report.study import STOCK_POLICY, Number, Plan, Study, missing
+from abh.schema.result import OUTCOMES
+from abh.schema.spec import Run
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,18 @@ class Median:
 
 def outcomes(study: Study) -> dict[str, int]:
     """How many cells ended how; the keys are always the same."""
-    count = Counter(result.outcome for result in study.results.values())
+    count = Counter[str](result.outcome for result in study.results.values())
     return {**{outcome: count[outcome] for outcome in OUTCOMES}, "not run": len(study.not_run())}
+
+
+def counts(plan: Plan) -> str:
+    """How many of what the plan has."""
+    named = (
+        (plan.workloads, "program", "programs"),
+        (plan.environments, "environment", "environments"),
+        (plan.policies, "policy", "policies"),
+    )
+    return ", ".join(f"{len(names)} {one if len(names) == 1 else more}" for names, one, more in named)
 
 
 def state(study: Study) -> str:
@@ -97,35 +107,6 @@ def _span(short: dict[str, float], workloads: int) -> str:
     )
 
 
-def headline(study: Study) -> list[tuple[str, str]]:
-    """(environment, sentences) on stock hugepages, for each environment."""
-    return [(environment, _environment(study, environment)) for environment in study.plan.environments]
-
-
-def _environment(study: Study, environment: str) -> str:
-    cells = runs(study, environment, STOCK_POLICY)
-    ratios = _by_workload(cells, study)
-    if not ratios:
-        return f"No Alloc.Ratio with {STOCK_POLICY}: {_why(study, cells)}."
-    middle = ratio(study, environment, STOCK_POLICY)
-    lowest = min(ratios, key=lambda workload: (ratios[workload], workload))
-    below = sum(value < 0.5 for value in ratios.values())
-    text = (
-        f"Hugepages serve {number(middle.middle, 'percent')} of fault-time memory (median of {middle.basis}); "
-        f"{below} of {middle.known} get less than half. Lowest: {lowest}, {_percent(ratios[lowest])}."
-    )
-    faults = _median(cells, lambda run: study.relative(run, "minor_faults"))
-    if faults.known:
-        times = number(faults.middle, "times")
-        text += f" Page faults are {times} times those of {BASE_POLICY} (median of {faults.basis})."
-    layer = _median(cells, study.host_coverage)
-    if layer.known:
-        text += (
-            f" Below, hugepages back {number(layer.middle, 'percent')} of the guest's RAM (median of {layer.basis})."
-        )
-    return text
-
-
 def _median(cells: Iterable[Run], value: Callable[[Run], Number]) -> Median:
     numbers = [value(run) for run in cells]
     known = [each for each in numbers if each.value is not None]
@@ -138,8 +119,3 @@ def _median(cells: Iterable[Run], value: Callable[[Run], Number]) -> Median:
 
 def _percent(share: float) -> str:
     return number(Number(share, "ratio", "counted"), "percent")
-
-
-def _why(study: Study, cells: list[Run]) -> str:
-    reasons = Counter((study.value(run, "alloc_ratio").reason or "no reason given").split(":")[0] for run in cells)
-    return ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup
 
-from abh.bench.spec import Run
 from abh.report import panels
 from abh.report.study import Number, Study
+from abh.schema.spec import Run
 
 
 def shown(notes: panels.Notes, value: Number, style: str, stands_out: str = "", *, bad: bool = True) -> Markup:

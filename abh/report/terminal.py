@@ -8,24 +8,29 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abh.bench.spec import Run
-from abh.report.figures import number
+from abh.report import answer, mixed
+from abh.report.figures import number, spread
 from abh.report.panels import shorten
 from abh.report.study import Number, Study
 from abh.report.summary import state
+from abh.schema.spec import Run
+
+WIDE = 72  # columns: VM exits have room
 
 
 def show(study: Study, console: Console) -> None:
-    """Print every run of the matrix, then why numbers are missing."""
+    """Print what ABH changes, every run, then why numbers are missing."""
+    for sentence in (*mixed.sentences(study), *answer.words(study)):
+        console.print(Text(sentence))
     reasons: list[str] = []
     for workload in study.plan.workloads:
-        console.print(_table(study, workload, reasons))
+        console.print(_table(study, workload, reasons, exits=console.width >= WIDE))
     for place, reason in enumerate(reasons, 1):
         console.print(Text(f"[{place}] {reason}"))
     console.print(Text(state(study)))
 
 
-def _table(study: Study, workload: str, reasons: list[str]) -> Table:
+def _table(study: Study, workload: str, reasons: list[str], *, exits: bool) -> Table:
     table = Table(
         title=Text(f"\n{workload}", style="bold"),
         title_justify="left",
@@ -34,9 +39,10 @@ def _table(study: Study, workload: str, reasons: list[str]) -> Table:
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    for name, justify in (("environment", "left"), ("policy", "left"), ("Alloc.Ratio", "right"), ("faults", "right")):
-        table.add_column(name, justify=justify, no_wrap=True)
-    table.add_column("host huge", justify="right", no_wrap=True)
+    for name in ("environment", "policy"):
+        table.add_column(name, no_wrap=True)
+    for name in ("Alloc.Ratio", "faults", *(("VM exits",) if exits else ()), "host huge"):
+        table.add_column(name, justify="right", no_wrap=True)
     for environment in study.plan.environments:
         for place, policy in enumerate(study.plan.policies):
             run = Run(workload, environment, policy)
@@ -45,6 +51,7 @@ def _table(study: Study, workload: str, reasons: list[str]) -> Table:
                 Text(policy),
                 _number(study.value(run, "alloc_ratio"), "percent", reasons),
                 _number(study.value(run, "minor_faults"), "count", reasons),
+                *((_number(study.value(run, "vm_exits"), "count", reasons),) if exits else ()),
                 _number(study.host_coverage(run), "percent", reasons),
             )
     return table
@@ -52,7 +59,7 @@ def _table(study: Study, workload: str, reasons: list[str]) -> Table:
 
 def _number(value: Number, style: str, reasons: list[str]) -> Text:
     if value.value is not None:
-        return Text(number(value, style))
+        return Text("\n".join(filter(None, (number(value, style), spread(value, style)))))
     reason = shorten(value.reason or "no reason given")
     if reason not in reasons:
         reasons.append(reason)

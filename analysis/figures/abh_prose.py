@@ -12,18 +12,21 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench import mmu
-from abh.bench.spec import Run
+from abh.model import mmu
 from abh.report import figures, modelled, panels, reference
 from abh.report.study import Number, Study, divide, missing, one_axis
+from abh.schema.spec import Run
 
+ORDER = 84
+COMMAND = "make mmu"
 TITLE = "The paper's numbers and the model's"
 CAPTION = (
     "Changes that the paper's text gives in numbers, each beside the same change in our nearest run. Time is the "
-    "model's estimate of cycles, a proportion of stated costs. The paper's programs, kernel and machine are others: "
-    "the sign is what to compare, not the size. In runs as short as size smoke, clearing hugepages weighs more."
+    "model's estimate of cycles, a proportion of stated costs, from half of a page walk's cycles to all of them. The "
+    "paper's programs, kernel and machine are others: the sign is what to compare, not the size. In runs as short as "
+    "size smoke, clearing hugepages weighs more."
 )
-KINDS = ("reference", "counted")
+KINDS = ("reference", "modelled")
 # Flushes of more than single addresses: what perf calls tlb_flush.dtlb_thread on the paper's processor.
 FLUSHES = tuple(f"flushes_{cause}" for cause in (
     "cr3", "control", "invpcid", "vmrun_all", "vmrun_asid", "vmrun_nonglobal", "world_switch"))  # fmt: skip
@@ -34,7 +37,8 @@ L1_MISSES = tuple(f"data_refs_{where}" for where in ("l2", "l3", "memory"))
 
 @dataclass(frozen=True)
 class Statement:
-    """One number of the paper's text, and how ours is made: the change of a sum of values against a base."""
+    """One number of the paper's text, and how ours is made: the change of a sum of values against a base. A value's
+    name may leave the end of the estimate's band open."""
 
     row: str  # these two name the line of analysis/reference/abh/prose.csv
     quantity: str
@@ -47,10 +51,15 @@ class Statement:
     over: tuple[str, ...] = ()  # ours is of a mean: the sum for each of these
     gain: bool = False  # told as a gain: less is positive
 
-    def change(self, study: Study) -> Number:
-        """The model's."""
+    def changes(self, study: Study) -> tuple[Number, Number]:
+        """The model's, at either end of the band."""
+        low, high = (self._change(study, end) for end in mmu.ENDS)
+        return low, high
+
+    def _change(self, study: Study, end: str) -> Number:
         runs = [Run(self.workload, self.environment, policy) for policy in (self.policy, self.base)]
-        after, before = (self._sum(study, run, self.of) for run in runs)
+        of = tuple(name.format(end=end) for name in self.of)
+        after, before = (self._sum(study, run, of) for run in runs)
         if self.over:
             after, before = (
                 figures.share(part, self._sum(study, run, self.over))
@@ -71,7 +80,7 @@ class Statement:
         return Number(sum(number.value or 0 for number in numbers), unit, kind)
 
 
-TIME = (mmu.ESTIMATE,)
+TIME = (mmu.ESTIMATE + "_{end}",)
 STATEMENTS = (
     Statement("any", "page_walk_cycles_change_abh_bound", "walk cycles, ABH over THP; the paper's largest fall",
               ("walk_cycles",), "sqlite", "kvm-hap", "abh", "thp"),
@@ -97,13 +106,13 @@ STATEMENTS = (
 )  # fmt: skip
 
 
-def lines(study: Study) -> Iterator[tuple[str, Statement, Number, Number]]:
-    """Processor, statement, the paper's number, ours."""
+def lines(study: Study) -> Iterator[tuple[str, Statement, Number, tuple[Number, Number]]]:
+    """Processor, statement, the paper's number, ours at either end."""
     printed = reference.read("abh", "prose")
     for cpu, one in modelled.studies(study).items():
         for each in STATEMENTS:
             theirs = printed[each.row][each.quantity]
-            yield cpu, each, Number((theirs.value or 0) / 100, "ratio", theirs.kind), each.change(one)
+            yield cpu, each, Number((theirs.value or 0) / 100, "ratio", theirs.kind), each.changes(one)
 
 
 def table(study: Study) -> list[dict[str, object]]:
@@ -118,9 +127,9 @@ def table(study: Study) -> list[dict[str, object]]:
             "policy": each.policy,
             "base": each.base,
             "reference": theirs.value,
-            "counted": ours.value,
-            "unit": ours.unit or "n/a",
-            "reason": ours.reason or "",
+            **{f"modelled_{end}": number.value for end, number in zip(mmu.ENDS, ours, strict=True)},
+            "unit": ours[0].unit or "n/a",
+            "reason": ours[0].reason or "",
         }
         for cpu, each, theirs, ours in lines(study)
     ]
@@ -128,13 +137,13 @@ def table(study: Study) -> list[dict[str, object]]:
 
 def render(study: Study) -> Markup:
     """The HTML."""
-    found: dict[str, list[tuple[Statement, Number, Number]]] = {}
+    found: dict[str, list[tuple[Statement, Number, tuple[Number, Number]]]] = {}
     for cpu, *line in lines(study):
         found.setdefault(cpu, []).append(tuple(line))
     return Markup("").join(_one(cpu, each) for cpu, each in found.items()) if found else modelled.nothing()
 
 
-def _one(cpu: str, found: list[tuple[Statement, Number, Number]]) -> Markup:
+def _one(cpu: str, found: list[tuple[Statement, Number, tuple[Number, Number]]]) -> Markup:
     notes = panels.Notes(f"note-abh-prose-{cpu}")
     row = Markup(
         '<tr><th scope="row">{}<br><span class="soft">{}</span></th><td class="num">{}</td><td>{}@{}</td>'
@@ -147,14 +156,14 @@ def _one(cpu: str, found: list[tuple[Statement, Number, Number]]) -> Markup:
             notes.show(theirs, "percent"),
             each.workload,
             each.environment,
-            notes.show(ours, "percent"),
+            notes.between(*ours, "percent"),
         )
         for each, theirs, ours in found
     )
     return Markup(
         '<h4>{}</h4><div class="wide" tabindex="0" role="region" aria-label="{} of {}"><table><thead><tr>'
         '<th scope="col">change<br>paper\'s benchmark</th><th scope="col" class="num">paper<br>reference</th>'
-        '<th scope="col">our run</th><th scope="col" class="num">model<br>counted</th></tr></thead>'
+        '<th scope="col">our run</th><th scope="col" class="num">model<br>modelled</th></tr></thead>'
         "<tbody>{}</tbody></table></div>{}"
     ).format(cpu, TITLE, cpu, body, notes.render())
 

@@ -11,10 +11,11 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench.spec import Run
 from abh.report import figures, panels, reference
 from abh.report.study import BASE_POLICY, Number, Study, missing
+from abh.schema.spec import Run
 
+ORDER = 80
 TITLE = "Table 1 beside ours"
 CAPTION = (
     "The paper's native page faults with hugepages on, and ours from the workload that stands in for its benchmark. "
@@ -59,9 +60,12 @@ def table(study: Study) -> list[dict[str, object]]:
             "environment": line.run.environment,
             "policy": line.run.policy,
             "quantity": line.quantity,
-            "unit": line.theirs.unit or line.ours.unit or "n/a",
             "reference": line.theirs.value,
-            "counted": line.ours.value,
+            "value": line.ours.value,
+            "low": line.ours.low,
+            "high": line.ours.high,
+            "unit": line.theirs.unit or line.ours.unit or "n/a",
+            "kind": line.ours.kind or "n/a",
             "ratio": line.ratio.value,
             "reason": line.ours.reason or line.theirs.reason or line.ratio.reason or "",
         }

@@ -10,10 +10,11 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench.spec import Run
 from abh.report import figures, panels, reference, tables
 from abh.report.study import BASE_POLICY, STOCK_POLICY, Number, Study, missing
+from abh.schema.spec import Run
 
+ORDER = 82
 TITLE = "The cost in memory"
 CAPTION = (
     "Peak resident memory of the workload in the native system, in MiB, and how much more it is: for THP over 4 KiB "
@@ -64,27 +65,36 @@ def table(study: Study) -> list[dict[str, object]]:
 
 def render(study: Study) -> Markup:
     """The HTML: ours, what is over its bound, the paper's."""
-    if BASE_POLICY not in study.plan.policies:
-        return Markup("<p>There is no policy {} to compare with.</p>").format(BASE_POLICY)
     notes = panels.Notes("note-abh-tab02")
-    policies = [policy for policy in study.plan.policies if policy != BASE_POLICY]
-    heads = [Markup("{}{}").format(panels.marker(study, BASE_POLICY), BASE_POLICY)]
-    for policy in policies:
-        heads += [f"over {base_of(policy)}", Markup("{}{}").format(panels.marker(study, policy), policy)]
-    rows = [(workload, _cells(study, workload, policies, notes)) for workload in study.plan.workloads]
-    ours = tables.table(TITLE, ["workload", *heads], rows, f"{ENVIRONMENT}, counted")
+    native = (
+        _native(study, notes) if ENVIRONMENT in study.plan.environments else Markup("<p>Nothing native was run.</p>")
+    )
     over = [f"{run}: {why}" for run in study.plan.runs() if (why := too_much(study, run))]
     listed = tables.listing("Over the bound, in any environment:", over, "No run is over the bound.")
-    return ours + listed + notes.render() + _printed()
+    return native + listed + notes.render() + _printed()
 
 
-def _cells(study: Study, workload: str, policies: list[str], notes: panels.Notes) -> list[Markup]:
-    shown = [notes.show(study.value(Run(workload, ENVIRONMENT, BASE_POLICY), KEY), "mib")]
-    for policy in policies:
-        run = Run(workload, ENVIRONMENT, policy)
-        shown.append(tables.shown(notes, extra(study, run), "percent", too_much(study, run)))
-        shown.append(notes.show(study.value(run, KEY), "mib"))
-    return shown
+def _native(study: Study, notes: panels.Notes) -> Markup:
+    """Each policy's memory, in front of it how much more it is where its base was run."""
+    columns: list[tuple[str, bool]] = []
+    for policy in study.plan.policies:
+        compared = policy != BASE_POLICY and base_of(policy) in study.plan.policies
+        columns += [(policy, True), (policy, False)] if compared else [(policy, False)]
+    heads = [
+        f"over {base_of(policy)}" if compared else Markup("{}{}").format(panels.marker(study, policy), policy)
+        for policy, compared in columns
+    ]
+    rows = [
+        (workload, [_cell(study, workload, *column, notes) for column in columns]) for workload in study.plan.workloads
+    ]
+    return tables.table(TITLE, ["workload", *heads], rows, f"{ENVIRONMENT}, counted")
+
+
+def _cell(study: Study, workload: str, policy: str, compared: bool, notes: panels.Notes) -> Markup:
+    run = Run(workload, ENVIRONMENT, policy)
+    if compared:
+        return tables.shown(notes, extra(study, run), "percent", too_much(study, run))
+    return notes.show(study.value(run, KEY), "mib")
 
 
 def _printed() -> Markup:

@@ -12,13 +12,16 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench.spec import Run
 from abh.report import figures, groups, panels, tables
 from abh.report.study import STOCK_POLICY, Number, Study
+from abh.schema.spec import Run
 
+ORDER = 62
+COMMAND = "make ablation"
 TITLE = "Ablation"
 CAPTION = (
-    "ABH with one mechanism alone (only) and with one left out (no), between stock THP and the whole. A marked number "
+    "ABH with one mechanism alone (only) and with one left out (no), and each half (abh-kernel, abh-malloc), between "
+    "stock THP and the whole. A marked number "
     "differs, of one alone from abh-none, of one left out from abh: by 2% of all memory (Alloc.Ratio), by 15% of the "
     "faults, or by 2% of peak memory, and by half a hugepage. Random addresses decide over a hugepage more or less."
 )

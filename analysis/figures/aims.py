@@ -11,11 +11,13 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench.spec import Run
 from abh.paths import of_size
 from abh.report import figures, panels, tables
 from abh.report.study import Number, Study, missing, within
+from abh.schema.spec import Run
 
+ORDER = 16
+COMMAND = "make aims"
 TITLE = "Aims"
 CAPTION = (
     "What ABH was to reach, in kernel and malloc together, and what it does; less than the aim is marked. The aims are "

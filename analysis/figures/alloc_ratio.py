@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench.spec import Run
-from abh.report import figures, panels
-from abh.report.study import Number, Study
+from abh.report import figures, panels, svg
+from abh.report.study import Study
 
+ORDER = 10
 TITLE = "Alloc.Ratio"
 CAPTION = (
     "Share of the memory allocated in page faults that came as 2 MiB hugepages, as the guest's kernel counts it: "
@@ -27,13 +27,19 @@ def table(study: Study) -> list[dict[str, object]]:
     return [figures.cell_row(study, run, study.value(run, "alloc_ratio")) for run in study.plan.runs()]
 
 
+def axis(study: Study) -> panels.Axis:
+    """What the marks stand for."""
+    return panels.Axis(lambda run: study.value(run, "alloc_ratio"), "percent", end=1.0)
+
+
 def render(study: Study) -> Markup:
     """The HTML."""
+    return panels.render(study, axis(study), "alloc-ratio")
 
-    def value(run: Run) -> Number:
-        return study.value(run, "alloc_ratio")
 
-    return panels.render(study, panels.Axis(value, "percent", end=1.0), "alloc-ratio")
+def chart(study: Study) -> svg.Chart | None:
+    """The picture."""
+    return panels.chart(study, axis(study), TITLE)
 
 
 if __name__ == "__main__":

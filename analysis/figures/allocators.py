@@ -12,10 +12,12 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.commands import allocators
+from abh.compare import allocators
 from abh.report import figures
 from abh.report.study import Study
 
+ORDER = 68
+COMMAND = "make allocators"
 TITLE = "Malloc implementations, natively"
 CAPTION = (
     "Patched ptmalloc with its tunable off and on, against the distribution's and other implementations, with their "

@@ -10,10 +10,12 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench.spec import Run
-from abh.report import figures, groups, panels, tables
+from abh.report import figures, groups
 from abh.report.study import Study
+from abh.schema.spec import Run
 
+ORDER = 64
+COMMAND = "make controls"
 TITLE = "Contiguity and alignment"
 CAPTION = (
     "A hugepage needs both. thp-paper has memory in one piece and aligns nothing, thp a little. In a fragmented guest "
@@ -38,7 +40,7 @@ QUANTITIES = (
 
 def controlled(study: Study) -> Study | None:
     """The runs in fragmented guests, with the study's of the same workloads."""
-    found = groups.study_of(study, GROUP, tuple(name for name in COLUMNS if name in study.plan.policies))
+    found = groups.study_of(study, GROUP, [name for name in COLUMNS if not name.endswith("-fragmented")])
     return found if found and any(run.policy.endswith("-fragmented") for run in found.results) else None
 
 
@@ -67,20 +69,7 @@ def render(study: Study) -> Markup:
     found = controlled(study)
     if not found:
         return Markup("<p>Not run here: <code>make controls</code> does it.</p>")
-    notes = panels.Notes("note-controls")
-    return Markup("").join(_quantity(found, *quantity, notes) for quantity in QUANTITIES) + notes.render()
-
-
-def _quantity(study: Study, key: str, title: str, style: str, notes: panels.Notes) -> Markup:
-    heads = [Markup('{}<br><span class="soft">{}</span>').format(*each) for each in COLUMNS.items()]
-    rows = [
-        (
-            f"{workload}@{environment}",
-            [tables.shown(notes, study.value(Run(workload, environment, policy), key), style) for policy in COLUMNS],
-        )
-        for workload, environment in runs(study)
-    ]
-    return tables.table(TITLE, ["run", *heads], rows, title)
+    return groups.by_run(found, TITLE, COLUMNS, QUANTITIES, runs(found))
 
 
 if __name__ == "__main__":

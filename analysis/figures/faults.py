@@ -10,10 +10,11 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench.spec import Run
-from abh.report import figures, panels
+from abh.report import figures, panels, svg
 from abh.report.study import BASE_POLICY, Number, Study
+from abh.schema.spec import Run
 
+ORDER = 12
 TITLE = "Page faults saved"
 CAPTION = (
     f"Share of the workload's minor page faults under policy {BASE_POLICY} (4 KiB pages only) that it no longer has, "
@@ -42,10 +43,24 @@ def table(study: Study) -> list[dict[str, object]]:
     ]
 
 
+def axis(study: Study) -> panels.Axis:
+    """What the marks stand for."""
+    return panels.Axis(lambda run: saved(study, run), "percent", end=1.0)
+
+
+def others(study: Study) -> tuple[str, ...]:
+    """The policies that are compared."""
+    return tuple(policy for policy in study.plan.policies if policy != BASE_POLICY)
+
+
 def render(study: Study) -> Markup:
     """The HTML."""
-    others = tuple(policy for policy in study.plan.policies if policy != BASE_POLICY)
-    return panels.render(study, panels.Axis(lambda run: saved(study, run), "percent", end=1.0), "faults", others)
+    return panels.render(study, axis(study), "faults", others(study))
+
+
+def chart(study: Study) -> svg.Chart | None:
+    """The picture."""
+    return panels.chart(study, axis(study), TITLE, others(study))
 
 
 if __name__ == "__main__":

@@ -10,15 +10,16 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench.spec import Run
 from abh.report import figures, panels, tables
 from abh.report.study import STOCK_POLICY, Number, Study
+from abh.schema.spec import Run
 
+ORDER = 42
 TITLE = "Instructions against THP"
 CAPTION = (
     f"How many more instructions, or fewer, the machine executes while the workload runs than under {STOCK_POLICY}: "
     "program, kernel and hypervisor together. More than half a percent more is marked, and named below. They are "
-    "no times: clearing a hugepage is few instructions, walking tables is none. abh-off does what "
+    "no times: clearing a hugepage is few instructions, walking tables is none. abh-off, of the controls, does what "
     f"{STOCK_POLICY} does: how far the two are apart is chance, of addresses and of what the hypervisor does meanwhile."
 )
 KINDS = ("counted",)

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench.spec import Run
-from abh.report import figures, panels
-from abh.report.study import Number, Study
+from abh.report import figures, panels, svg
+from abh.report.study import Study
 
+ORDER = 40
 TITLE = "Memory"
 CAPTION = (
     "Peak resident memory of the workload in MiB; each panel has its own scale. A hugepage of which little is used "
@@ -35,13 +35,19 @@ def table(study: Study) -> list[dict[str, object]]:
     ]
 
 
+def axis(study: Study) -> panels.Axis:
+    """What the marks stand for."""
+    return panels.Axis(lambda run: study.value(run, "rss_peak_kib"), "mib")
+
+
 def render(study: Study) -> Markup:
     """The HTML."""
+    return panels.render(study, axis(study), "memory")
 
-    def value(run: Run) -> Number:
-        return study.value(run, "rss_peak_kib")
 
-    return panels.render(study, panels.Axis(value, "mib"), "memory")
+def chart(study: Study) -> svg.Chart | None:
+    """The picture."""
+    return panels.chart(study, axis(study), f"{TITLE}, MiB")
 
 
 if __name__ == "__main__":

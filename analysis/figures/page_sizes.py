@@ -10,16 +10,18 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench.spec import Run
 from abh.report import figures, modelled, panels
 from abh.report.study import Number, Study, divide
+from abh.schema.spec import Run
 
+ORDER = 22
+COMMAND = "make mmu"
 TITLE = "Guest × host page sizes"
 CAPTION = (
     "All page walks of a run, by the size of the page they end at. Under HAP a walk has two: the guest's and the "
     "host's, and the TLB holds the smaller. Shadow paging and para-virt leave the hardware one table, the hypervisor's."
 )
-KINDS = ("counted",)
+KINDS = ("modelled",)
 SIZES = ("4k", "2m", "1g")
 COLUMNS = {f"fills_flat_{size}": size for size in SIZES} | {
     f"fills_{guest}_{host}": f"{guest} × {host}" for guest in SIZES for host in SIZES

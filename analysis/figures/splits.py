@@ -10,10 +10,11 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench.spec import Run
 from abh.report import figures, panels, tables
 from abh.report.study import BASE_POLICY, Study
+from abh.schema.spec import Run
 
+ORDER = 44
 TITLE = "Splits"
 CAPTION = (
     "Hugepages split into small pages, and mappings of hugepages split while the page stays whole, as a free in the "

@@ -12,17 +12,19 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench import mmu
+from abh.model import mmu
 from abh.report import figures, panels
 from abh.report.study import Number, Study
 
+ORDER = 36
+COMMAND = "make mmu"
 TITLE = "TLB sizes"
 CAPTION = (
     "Share of the program's accesses that miss in every level of the TLB, for the very same accesses: a run is "
     "recorded once and replayed on every processor of the model, then with one TLB of other sizes. The paper's section "
     "6.1 in one table: where the entries for hugepages are few and separate, a pattern can lose by hugepages."
 )
-KINDS = ("counted",)
+KINDS = ("modelled",)
 
 
 def sweeps(study: Study) -> list[dict[str, Any]]:
@@ -32,9 +34,9 @@ def sweeps(study: Study) -> list[dict[str, Any]]:
 
 
 def _misses(replay: dict[str, Any]) -> Number:
-    counted = replay["counters"]["layers"]["guest_user"]
+    said = replay["counters"]["layers"]["guest_user"]
     misses, accesses = (
-        Number(counted[name], unit, "counted") for name, unit in (("tlb_misses", "misses"), ("accesses", "accesses"))
+        Number(said[name], unit, "modelled") for name, unit in (("tlb_misses", "misses"), ("accesses", "accesses"))
     )
     return figures.share(misses, accesses)
 

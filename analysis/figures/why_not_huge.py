@@ -10,11 +10,13 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench import faults
-from abh.bench.spec import Run
 from abh.report import figures
 from abh.report.study import Study, divide, make_study, within
+from abh.schema.spec import Run
+from abh.study import faults
 
+ORDER = 14
+COMMAND = "bin/abh run sqlite@native~thp --explain"
 TITLE = "Why not a hugepage"
 CAPTION = (
     "Share of a workload's minor faults by the first of the paper's checks that failed, or by what failed after them. "

@@ -6,7 +6,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from abh.bench.cell import Cell
+from abh.study.cell import Cell
+
+# khugepaged sleeps after a first look.
+KHUGEPAGED = "/sys/kernel/mm/transparent_hugepage/khugepaged"
+SLEEPS = {f"{KHUGEPAGED}/pages_to_scan": "1", f"{KHUGEPAGED}/scan_sleep_millisecs": "4294967295"}
 
 
 def with_guest(one: Cell, **parts: object) -> Cell:

@@ -9,8 +9,8 @@ import os
 import psutil
 import pytest
 
-from abh.bench import cell
-from abh.bench.result import Result
+from abh.schema.result import Result
+from abh.study import cell
 
 
 @functools.cache

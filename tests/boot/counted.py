@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from abh.bench.result import Result
+from abh.schema.result import Result
 
 
 def number(result: Result, name: str) -> float:

@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 import pytest
-from changed import with_fixed_addresses, with_sysfs
+from changed import SLEEPS, with_fixed_addresses, with_sysfs
 from counted import number
 
-from abh.bench import cell, mmu
+from abh.model import mmu
+from abh.study import cell
 
 
-# Counted: 93.5% and 86.0% in both environments; natively under thp 0%. Random addresses decide over some pages. Under
-# abh-malloc the kernel is as it ships.
+# Counted natively, seven draws of addresses each: sqlite 88.0 to 91.9%, cpython 71.8 to 82.3%, sqlite under abh-malloc,
+# whose kernel is as it ships, 85.0 to 92.0%; under thp 0%. At this size the base pages are those below the thresholds
+# of 1 MiB, and one hugepage less is 2 to 5%.
 @pytest.mark.parametrize(
     ("cell_name", "least"),
     [
-        *((f"sqlite@{environment}~abh", 0.9) for environment in ("native", "kvm-hap")),
-        *((f"cpython@{environment}~abh", 0.8) for environment in ("native", "kvm-hap")),
-        ("sqlite@native~abh-malloc", 0.9),
+        *((f"sqlite@{environment}~abh", 0.85) for environment in ("native", "kvm-hap")),
+        *((f"cpython@{environment}~abh", 0.7) for environment in ("native", "kvm-hap")),
+        ("sqlite@native~abh-malloc", 0.8),
     ],
 )
 def test_most_memory_comes_as_hugepages(run_cell, cell_name, least):
@@ -42,7 +44,8 @@ def test_mappings_that_are_to_be_left_alone_cost_no_more():
     MMU model's: upstream's first alignment cost these programs no instructions, but misses. So would extending them all
     (mmap_threshold_kib 0; counted: 4.5% fewer instructions, and 3.0% more walk cycles, 2.3% more in all)."""
     cells = (cell.Cell.of(f"cactus@native~{policy}", "smoke", mmu="i7-3770") for policy in ("thp", "abh"))
-    off, on = (cell.run(with_fixed_addresses(each)) for each in cells)
-    assert number(on, "minor_faults") <= number(off, "minor_faults")
-    for name in ("instructions", "walk_cycles", mmu.ESTIMATE):
+    # khugepaged, which comes at instants of its own, saves the faults of each range that it finds half mapped.
+    off, on = (cell.run(with_sysfs(with_fixed_addresses(each), SLEEPS)) for each in cells)
+    assert number(on, "minor_faults") <= number(off, "minor_faults") + 1, "counted: 61,346, and one more"
+    for name in ("instructions", "walk_cycles", *mmu.ESTIMATES):
         assert number(on, name) <= 1.005 * number(off, name), name

@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 from changed import with_guest
 
-from abh.bench import cell
+from abh.study import cell
 
 
 @pytest.mark.parametrize(

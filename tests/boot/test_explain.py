@@ -9,8 +9,8 @@ import pytest
 from changed import with_fixed_addresses
 from counted import number
 
-from abh.bench import cell, faults
-from abh.bench.result import Result
+from abh.schema.result import Result
+from abh.study import cell, faults
 
 
 @functools.cache
@@ -20,12 +20,12 @@ def explained(name: str) -> Result:
     return result
 
 
-# One program alone; one with threads; one without hugepages; one with ABH, whose series moves the places where reasons
-# are set; a guest in each hypervisor, the last without any THP.
+# One program alone; one with threads; a server in the background; one without hugepages; one with ABH, whose series
+# moves the places where reasons are set; a guest in each hypervisor, the last without any THP.
 @pytest.mark.parametrize(
     "name",
-    ["sqlite@native~thp", "dedup@native~thp", "sqlite@native~reg", "sqlite@native~abh", "sqlite@kvm-hap~thp",
-     "sqlite@xen-hap~thp", "sqlite@xen-pv~thp"],
+    ["sqlite@native~thp", "dedup@native~thp", "redis@native~thp", "sqlite@native~reg", "sqlite@native~abh",
+     "sqlite@kvm-hap~thp", "sqlite@xen-hap~thp", "sqlite@xen-pv~thp"],
 )  # fmt: skip
 def test_every_minor_fault_has_one_reason(name):
     result = explained(name)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Guests without the emulated machine around them, as `--machine local` starts them: here on TCG instead of KVM."""
 
-from abh.bench import cell, local
+from abh.study import cell, local
 
 
 def test_a_probe_guest_boots():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from changed import with_sysfs
 
-from abh.bench import cell
+from abh.study import cell
 
 
 def broken(name, **changes):

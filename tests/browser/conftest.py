@@ -30,7 +30,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent / "unit")]
 
-from abh.bench import root  # noqa: E402
+from abh.build import root  # noqa: E402
 from abh.errors import AbhError  # noqa: E402
 
 FLAGS = (
@@ -142,12 +142,15 @@ def page(files: Shared) -> str:
     """Where the page of the made-up study is, for the browser."""
     import test_report_matrix as matrix
 
-    from abh.report import figures
+    from abh.report import figures, svg
     from abh.report.load import load
     from abh.report.page import render
     from abh.report.study import make_study
 
     folder = matrix.write_asked(files.here / "measured")
-    text = render(make_study(matrix.PLAN, load(folder), folder), figures.find())
-    (files.here / "report.html").write_text(text, encoding="utf-8")
+    study = make_study(matrix.PLAN, load(folder), folder)
+    (files.here / "report.html").write_text(render(study, figures.find()), encoding="utf-8")
+    for figure in figures.find():
+        if drawn := figure.chart(study):
+            (files.here / f"{figure.name}.svg").write_text(svg.standalone(drawn), encoding="utf-8")
     return (files.there / "report.html").as_uri()

@@ -49,6 +49,28 @@ return [...document.querySelectorAll("figure")].map(figure => {
     tables: tables.length, shown: tables.filter(table => table.checkVisibility() && table.offsetHeight > 20).length};
 });
 """
+PICTURES = """
+const ground = getComputedStyle(document.body).backgroundColor;
+return [...document.querySelectorAll(".pictures svg")].map(svg => {
+  const box = svg.getBoundingClientRect();
+  const marks = [...svg.querySelectorAll("*")].filter(node => /^[fs][0-7]/.test(node.getAttribute("class")));
+  const parts = [...svg.querySelectorAll("text, circle, path, line")];
+  return {width: box.width, height: box.height, ground: ground, marks: marks.length,
+    inks: marks.map(node => getComputedStyle(node)[node.getAttribute("class")[0] === "f" ? "fill" : "stroke"]),
+    outside: parts.filter(node => { const own = node.getBoundingClientRect();
+      return own.left < box.left - 1 || own.right > box.right + 1 || own.bottom > box.bottom + 1; })
+      .map(node => node.outerHTML)};
+});
+"""
+FOLDED = """
+const entries = [...document.querySelectorAll("#empty dd")];
+return [entries.filter(entry => entry.checkVisibility()).length, entries.length];
+"""
+PICTURE = """
+const parse = text => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+return [parse(getComputedStyle(document.querySelector("rect")).fill),
+  parse(getComputedStyle(document.querySelector("text")).fill), document.documentElement.textContent];
+"""
 NOTES = """
 return [...document.querySelectorAll(".na")].map(node => {
   const note = document.getElementById(node.querySelector("a").hash.slice(1));
@@ -106,8 +128,10 @@ def test_the_page_does_not_scroll_sideways(browser: WebDriver) -> None:
 @pytest.mark.usefixtures("network")
 def test_every_figure_is_seen(browser: WebDriver) -> None:
     found = browser.execute_script(FIGURES)
-    scripts = Path(__file__).resolve().parents[2].glob("analysis/figures/[!_]*.py")
-    assert {each["id"] for each in found} == {path.stem.replace("_", "-") for path in scripts}
+    scripts = {path.stem for path in Path(__file__).resolve().parents[2].glob("analysis/figures/[!_]*.py")}
+    assert found[0]["id"] == "what-abh-changes", "the answer is first"
+    # The made-up study has no result of size paper, and no estimate of the model's.
+    assert scripts - {each["id"].replace("-", "_") for each in found} <= {"aims", "walk_share", "abh_prose"}
     for each in found:
         assert each["width"] > 300 and each["height"] > 200 and "Kind:" in each["caption"], each
         assert each["tables"] == each["shown"] > 0, each
@@ -133,6 +157,35 @@ def test_the_text_can_be_read(browser: WebDriver) -> None:
     assert browser.execute_script(CONTRAST) == []
 
 
+@pytest.mark.usefixtures("network")
+def test_the_answer_is_seen_first(browser: WebDriver) -> None:
+    drawn = browser.execute_script(PICTURES)
+    assert len(drawn) == 5
+    for each in drawn:
+        assert each["width"] > 300 and each["height"] > 80, each
+        assert each["marks"] > 0 and each["outside"] == [], each
+        assert each["ground"] not in each["inks"], "a mark in the colour of the page"
+    top = browser.execute_script("return document.querySelector('.answer').getBoundingClientRect().top")
+    assert top < 850, "on the first screen"
+
+
+@pytest.mark.usefixtures("network")
+def test_what_was_not_run_is_folded(browser: WebDriver) -> None:
+    closed, inside = browser.execute_script(FOLDED)
+    assert closed == 0 < inside, "its entries are not shown before it is opened"
+    browser.execute_script("document.querySelector('#empty summary').click()")
+    shown, inside = browser.execute_script(FOLDED)
+    assert shown == inside
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_picture_of_its_own_is_light_and_dark(browser: WebDriver, page: str, scheme: str) -> None:
+    show(browser, page.replace("report.html", "what_abh_changes.svg"), 1280, scheme)
+    ground, ink, words = browser.execute_script(PICTURE)
+    assert (sum(ground) > sum(ink)) == (scheme == "light") and abs(sum(ground) - sum(ink)) > 400
+    assert "Alloc.Ratio" in words and "mcf" not in words
+
+
 def test_hostile_text_stays_text(browser: WebDriver, page: str) -> None:
     show(browser, page, 1280, "light")
     assert browser.execute_script("return document.scripts.length") == 0
@@ -146,7 +199,7 @@ def test_a_link_leads_to_its_section(browser: WebDriver, page: str) -> None:
         "return [...document.querySelectorAll('nav a')]"
         ".map(a => [a.innerText, !!document.getElementById(a.hash.slice(1)), a.offsetHeight])"
     )
-    assert len(links) == 6
+    assert len(links) == 11
     for name, exists, height in links:
         assert exists and height >= 24, name
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What several tests of the engine need: a cache of their own, programs that only pretend, and a real compiler."""
+"""What several tests of the engine need: a cache of their own and programs that only pretend."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from abh.bench import root
-
 # Machines are noisy: how long an example takes is no finding.
 settings.register_profile("abh", deadline=None)
 settings.load_profile("abh")
@@ -23,6 +21,10 @@ settings.load_profile("abh")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# make tells its children that they are run by make; one of a test's own would say more because of it.
+for word in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES"):
+    os.environ.pop(word, None)
+
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -31,20 +33,6 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("ABH_CACHE", str(folder))
     return folder
-
-
-@pytest.fixture(scope="session")
-def in_build_root() -> Callable[[Path, Path], list[str]]:
-    """The command prefix that runs what follows in the build root, in the first folder (/src); the second is /out.
-
-    A machine need not have a compiler, so all use that one. What is to run on the machine itself is built static.
-    """
-    made = root.path_of("build")  # at once: later, a test may have a cache or a checkout of its own
-
-    def prefix(source: Path, out: Path) -> list[str]:
-        return root.enter(made, read_only={"/src": source}, writable={"/out": out}, chdir="/src")
-
-    return prefix
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from abh.bench import spec
-from abh.commands import allocators
-from abh.commands.allocators import ALLOCATORS, Allocator, Sample
+from abh.compare import allocators, modes
+from abh.compare.allocators import ALLOCATORS, Allocator, Sample
 from abh.errors import AbhError
+from abh.schema import spec
 
 
 def sample(elapsed: float = 1.0, minor: int = 1000, huge: int = 0, rss: int = 4000) -> Sample:
@@ -27,21 +27,21 @@ def sample(elapsed: float = 1.0, minor: int = 1000, huge: int = 0, rss: int = 40
 def test_mode(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "enabled"
     path.write_text("always madvise never\n".replace(mode, f"[{mode}]"))
-    assert allocators.thp_mode(path) == mode
+    assert modes.thp_mode(path) == mode
 
 
 def test_never_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "enabled"
     path.write_text("always madvise [never]\n")
     with pytest.raises(AbhError, match="off on this machine") as error:
-        allocators.thp_mode(path)
+        modes.thp_mode(path)
     assert error.value.got == "never"
     assert f"echo madvise > {path}" in (error.value.next_step or "")
 
 
 def test_a_kernel_without_hugepages(tmp_path: Path) -> None:
     with pytest.raises(AbhError, match="no transparent hugepages"):
-        allocators.thp_mode(tmp_path / "enabled")
+        modes.thp_mode(tmp_path / "enabled")
 
 
 def test_sample() -> None:

@@ -3,24 +3,24 @@
 
 from __future__ import annotations
 
-import argparse
+import json
 from pathlib import Path
 
 import pytest
 
-from abh import paths
-from abh.bench import build, root, series, source
-from abh.commands import build as command
-from abh.errors import AbhError
+from abh import cli, paths
+from abh.build import components, root, series, source
+from abh.errors import AbhError, Status
 
 
 @pytest.fixture
 def rooms(own_cache, tmp_path, monkeypatch):
     """No Debian root, no download: a recipe is a Python function given the folders it would see."""
-    for each in (build.key_of, build._source):
+    for each in (components.key_of, components._source):
         each.cache_clear()
     recipe = {}
     monkeypatch.setattr(root, "path_of", lambda name: tmp_path / f"roots/{name}-0")
+    monkeypatch.setattr(root, "contents", lambda name: root.Contents({name: "1"}))
     monkeypatch.setattr(root, "enter", lambda _root, **given: [given])
 
     def run(prefix, words, *, log: Path, **_):
@@ -32,21 +32,21 @@ def rooms(own_cache, tmp_path, monkeypatch):
     monkeypatch.setattr(root.cache, "_free_mib", lambda _: 1 << 20)
     recipe["run"] = lambda given, words: (given["writable"]["/out"] / "made").touch()
     yield recipe
-    for each in (build.key_of, build._source):
+    for each in (components.key_of, components._source):
         each.cache_clear()
 
 
 def test_components_name_recipes_folders_and_components_that_are_there():
-    for each in build.COMPONENTS.values():
-        assert build._recipe(each.name).is_file(), each.name
+    for each in components.COMPONENTS.values():
+        assert components.recipe_of(each).is_file(), each.name
         assert all((paths.CHECKOUT / folder).is_dir() for folder in each.reads), each.name
         assert each.series is None or paths.CHECKOUT / each.series in series.find_series()
-        assert set(each.needs) <= set(build.COMPONENTS) and set(each.rename) <= set(each.needs)
+        assert set(each.needs) <= set(components.COMPONENTS) and set(each.seen_as) <= set(each.needs)
 
 
 def test_a_component_comes_after_all_that_it_needs():
-    names = list(build.COMPONENTS)  # `abh build` goes by this order
-    for each in build.COMPONENTS.values():
+    names = list(components.COMPONENTS)  # `abh build` goes by this order
+    for each in components.COMPONENTS.values():
         assert all(names.index(need) < names.index(each.name) for need in each.needs), each.name
 
 
@@ -58,10 +58,10 @@ def test_a_recipe_sees_its_inputs_and_the_entry_keeps_its_log(rooms):
         (given["writable"]["/out"] / "made").touch()
 
     rooms["run"] = recipe
-    made = build.path_of("agent")
+    made = components.path_of("agent")
     assert sorted(path.name for path in made.iterdir()) == ["build.log", "made"]
     assert (made / "build.log").read_text() == "compiling\n"
-    assert seen["words"] == ["sh", "/main/recipes/agent.sh"]
+    assert seen["words"] == [*root.SHELL, "/main/recipes/agent.sh"]
     assert seen["read_only"]["/main"] == paths.CHECKOUT
     assert not seen.get("network")
 
@@ -69,20 +69,35 @@ def test_a_recipe_sees_its_inputs_and_the_entry_keeps_its_log(rooms):
 def test_what_tools_leave_behind_changes_no_key():
     model = paths.CHECKOUT / "hypervisor/mmu-model"
     left = (model / "Cargo.lock", model / "target/release/abh-mmu", paths.CHECKOUT / "abh/__pycache__/cli.pyc")
-    assert all(build.ignored(each) for each in left)
-    assert not any(build.ignored(each) for each in (model / "Cargo.toml", model / "model/src/target/walk.rs"))
+    assert all(components.ignored(each) for each in left)
+    assert not any(components.ignored(each) for each in (model / "Cargo.toml", model / "model/src/target/walk.rs"))
 
 
 def test_other_hugepages_of_the_machine_have_the_tests_run_again_and_rebuild_nothing(rooms, tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "THP", tmp_path)
+    monkeypatch.setattr(paths, "THP", tmp_path)
     keys = []
     for mode in (None, "always madvise [never]", "always [madvise] never"):
         if mode:
             (tmp_path / "enabled").write_text(mode)
-        build.key_of.cache_clear()
-        keys.append([build.key_of(name) for name in ("glibc-tests", "glibc")])
+        components.key_of.cache_clear()
+        keys.append([components.key_of(name) for name in ("glibc-tests", "glibc")])
     tests, library = zip(*keys, strict=True)
     assert len(set(tests)) == 3 and len(set(library)) == 1
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "changed"),
+    [
+        (root, "ENVIRONMENT", {**root.ENVIRONMENT, "LC_ALL": "C"}),
+        (root, "SHELL", ("sh",)),
+        (components, "_environment", lambda component: {**root.ENVIRONMENT, "CFLAGS": "-O0"}),
+    ],
+)
+def test_what_a_recipe_runs_in_is_part_of_the_key(rooms, monkeypatch, of, name, changed):
+    before = components.key_of("agent")
+    components.key_of.cache_clear()
+    monkeypatch.setattr(of, name, changed)
+    assert components.key_of("agent") != before
 
 
 def test_a_failed_build_leaves_its_log_only(rooms, own_cache):
@@ -92,22 +107,22 @@ def test_a_failed_build_leaves_its_log_only(rooms, own_cache):
 
     rooms["run"] = recipe
     with pytest.raises(AbhError, match="building agent failed"):
-        build.path_of("agent")
+        components.path_of("agent")
     assert list((own_cache / "built").iterdir()) == []
-    assert build.keep_log("agent").read_text() == "compiling\n"
+    assert components.keep_log("agent").read_text() == "compiling\n"
 
 
 def test_what_a_component_needs_is_built_and_bound_under_its_name(rooms):
     seen = {}
 
     def recipe(given, words):
-        seen[words[1]] = given["read_only"]
+        seen[words[-1]] = given["read_only"]
 
     rooms["run"] = recipe
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "unpack", lambda _source, work, _log: work)
         patch.setattr(series, "apply_series", lambda *_: None)
-        build.path_of("guest-initramfs")
+        components.path_of("guest-initramfs")
     bound = seen["/main/recipes/initramfs.sh"]
     assert bound["/in/image"].name.startswith("guest-image-")
     assert bound["/in/agent"].name.startswith("agent-")
@@ -121,13 +136,13 @@ def test_prefixes_are_built_in_one_tree_and_once(rooms, own_cache, monkeypatch):
     monkeypatch.setattr(series, "apply_series", lambda patches, tree: applied.append((patches.patches, tree)))
 
     def recipe(given, words):
-        assert words == ["sh", "/main/recipes/qemu.sh"]
+        assert words == [*root.SHELL, "/main/recipes/qemu.sh"]
         (given["writable"]["/out"] / "made").touch()
         objects.add(given["writable"]["/obj"])
 
     rooms["run"] = recipe
     applied, objects = [], set()
-    with build.PrefixBuilder() as builder:
+    with components.PrefixBuilder() as builder:
         series.check_prefixes(whole, builder)
         assert len(objects) == len({tree for _, tree in applied}) == 1
     assert [patches for patches, _ in applied] == [(name,) for name in whole.patches]
@@ -135,13 +150,13 @@ def test_prefixes_are_built_in_one_tree_and_once(rooms, own_cache, monkeypatch):
     assert len(kept) == len(whole.patches) and all(path.is_dir() for path in kept), kept
 
     applied, objects = [], set()
-    with build.PrefixBuilder() as builder:
+    with components.PrefixBuilder() as builder:
         series.check_prefixes(whole, builder)
     assert applied == []
 
     # One that is not known any more is built again, on top of those before it.
     kept[0].rmdir()
-    with build.PrefixBuilder() as builder:
+    with components.PrefixBuilder() as builder:
         series.check_prefixes(whole, builder)
     assert len(applied) == 1 and applied[0][0] == whole.patches[: len(applied[0][0])]
 
@@ -159,9 +174,9 @@ def test_a_prefix_is_known_to_be_good_once_it_was_tried(rooms, own_cache, monkey
             raise AbhError("it does not boot")
 
     rooms["run"] = lambda given, words: (given["writable"]["/out"] / "made").touch()
-    with build.PrefixBuilder(attempt) as builder, pytest.raises(AbhError, match="up to"):
+    with components.PrefixBuilder(attempt) as builder, pytest.raises(AbhError, match="up to"):
         series.check_prefixes(whole, builder)
-    with build.PrefixBuilder(attempt) as builder:
+    with components.PrefixBuilder(attempt) as builder:
         series.check_prefixes(whole, builder)
     assert tried == [1, 2, *range(2, len(whole.patches) + 1)]
 
@@ -173,29 +188,25 @@ def test_a_prefix_that_fails_leaves_no_tree(rooms, own_cache, monkeypatch):
     rooms["run"] = recipe
     monkeypatch.setattr(source, "unpack", lambda _source, work, _log: (work / source.TREE).mkdir())
     monkeypatch.setattr(series, "apply_series", lambda *_: None)
-    with pytest.raises(AbhError, match="prefix of a series"), build.PrefixBuilder() as builder:
+    with pytest.raises(AbhError, match="prefix of a series"), components.PrefixBuilder() as builder:
         series.check_prefixes(series.load(paths.CHECKOUT / "hypervisor/xen/4.20"), builder)
     assert list((own_cache / "prefixes").iterdir()) == []
 
 
-def test_only_xen_machines_need_xen(monkeypatch):
-    monkeypatch.setattr(build, "path_of", lambda name: Path(name))
-    assert build.parts_of("linux", "guest") == build.Parts(*map(Path, ("qemu", "plugin", "linux", "guest-initramfs")))
-    assert build.parts_of("xen", "host").xen == Path("xen")
-
-
 def test_an_unknown_component_is_refused_before_anything_is_built(monkeypatch):
-    monkeypatch.setattr(build, "path_of", lambda name: pytest.fail("built"))
+    monkeypatch.setattr(components, "path_of", lambda name: pytest.fail("built"))
     with pytest.raises(AbhError, match="unknown component") as caught:
-        command.run(argparse.Namespace(component=["agent", "qmeu"]))
-    assert caught.value.next_step == "did you mean `qemu`?"
+        cli.parse(["build", "agent", "qmeu"])
+    assert caught.value.next_step == "did you mean `qemu`?" and caught.value.status == Status.USAGE
 
 
 def test_the_command_builds_what_was_named_or_all(monkeypatch, capsys):
-    monkeypatch.setattr(build, "path_of", lambda name: Path("/cache") / name)
-    assert command.run(argparse.Namespace(component=["xen"])) == 0
+    monkeypatch.setattr(components, "path_of", lambda name: Path("/cache") / name)
+    assert cli.main(["build", "xen"]) == 0
     assert capsys.readouterr().out.split() == ["xen", "/cache/xen"]
-    command.run(argparse.Namespace(component=[]))
+    assert cli.main(["build", "xen", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"xen": "/cache/xen"}
+    assert cli.main(["build"]) == 0
     built = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert built == [name for name, each in build.COMPONENTS.items() if not each.on_demand]
+    assert built == [name for name, each in components.COMPONENTS.items() if not each.on_demand]
     assert "linux" in built and "linux-debug" not in built

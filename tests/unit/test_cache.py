@@ -16,7 +16,7 @@ import pytest
 from filelock import FileLock
 
 from abh import paths
-from abh.bench import cache
+from abh.build import cache
 from abh.errors import AbhError
 
 KEY = cache.key_of("a key")
@@ -24,7 +24,7 @@ PATIENCE_S = 30
 MAKER = """
 import os, sys, time
 from pathlib import Path
-from abh.bench import cache
+from abh.build import cache
 
 def make(out):
     with open(os.environ["MADE"], "a") as made:

@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import re
 import subprocess
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from abh import paths
-from abh.bench import build, cell, machine, result, spec
+from abh.build import components
 from abh.errors import AbhError
+from abh.machine import emulated
+from abh.schema import result, spec
+from abh.study import cell
 
 INIT_HOST = paths.CHECKOUT / "agent/init-host"
 PROTOCOL = paths.CHECKOUT / "agent/protocol.h"
@@ -69,24 +74,59 @@ def split_by_host(texts: dict[str, str], folder: Path) -> None:
     assert functions.count("busybox sed") == 3 and "busybox dd" in functions
     for name, text in texts.items():
         (folder / name / "abh").mkdir(parents=True)
-        (folder / name / "raw").write_bytes(machine.cell_block(text))
-        (folder / name / "guest.erofs").write_bytes(IMAGE + b"\0" * machine.CELL_BYTES)
+        (folder / name / "raw").write_bytes(emulated.cell_block(text))
+        (folder / name / "guest.erofs").write_bytes(IMAGE + b"\0" * emulated.CELL_BYTES)
     commands = functions.replace("/run/", "$run/").replace("/image/", "$run/")
     helpers = 'busybox() { "$@"; }\nfinish() { echo "$@" >&2; exit 1; }\n'
     script = f"set -e\n{helpers}for run in {folder}/*; do\ncell=$run/raw\n{commands}\nread_cell\nhand_over_cell\ndone\n"
     subprocess.run(["sh", "-c", script], check=True, timeout=120)
 
 
-def test_every_cell_of_the_matrix_fits_the_channel():
-    sizes = {each: len(machine.cell_block(cell.cell_text(one(*each)))) for each in MATRIX}
-    assert set(sizes.values()) == {machine.CELL_BYTES}
+def host_does(name: str, call: str, folder: Path) -> tuple[int, str]:
+    """Has a function of agent/init-host do something; exit status, and what it said before it went off."""
+    text = INIT_HOST.read_text()
+    own = re.search(rf"^{name}\(\) {{(?:.*}}$|\n.*?^}}$)", text, re.M | (re.S if f"{name}() {{\n" in text else 0))
+    assert own
+    script = f'finish() {{ echo "$@"; exit 9; }}\n{own[0]}\n{call}\n'.replace("/run/", f"{folder}/")
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "said"),
+    [
+        ("set {0} 7\nend\n", 0, ""),
+        ("set {0} 7\n", 9, "error the host's part of the cell has no end\n"),
+        ("", 9, "error the host's part of the cell has no end\n"),
+        ("absent {0}\nend\n", 9, "error {0} is there, and the environment says that it is not\n"),
+        ("wish {0}\nend\n", 9, "error unknown host line: wish\n"),
+    ],
+)
+def test_the_host_applies_all_of_its_part_or_says_what_is_wrong(tmp_path, lines, status, said):
+    knob = tmp_path / "knob"
+    knob.touch()
+    (tmp_path / "host.cell").write_text(lines.format(knob))
+    assert host_does("apply_settings", "apply_settings", tmp_path) == (status, said.format(knob))
+    assert knob.read_text() == ("7\n" if lines.startswith("set") else "")
+
+
+def test_a_step_of_the_hosts_start_that_fails_is_said(tmp_path):
+    call = "must true of course && must mkdir /proc/no-such-place && echo not here"
+    assert host_does("must", call, tmp_path) == (9, "error mkdir /proc/no-such-place\n")
+
+
+def test_every_cell_of_the_matrix_fits_the_channel(monkeypatch):
+    for name in ("workload", "environment", "policy", "machine"):  # each is in dozens of cells
+        monkeypatch.setattr(spec, name, functools.cache(getattr(spec, name)))
+    sizes = {each: len(emulated.cell_block(cell.cell_text(one(*each)))) for each in MATRIX}
+    assert set(sizes.values()) == {emulated.CELL_BYTES}
 
 
 def test_the_channel_has_one_size_everywhere():
-    assert re.findall(r"#define ABH_CELL_BYTES (\d+)", PROTOCOL.read_text()) == [str(machine.CELL_BYTES)]
+    assert re.findall(r"#define ABH_CELL_BYTES (\d+)", PROTOCOL.read_text()) == [str(emulated.CELL_BYTES)]
     recipe = (paths.CHECKOUT / "recipes/guest-image.sh").read_text()
-    assert re.findall(r"truncate -s \+(\d+)", recipe) == [str(machine.CELL_BYTES)]
-    assert "truncate -s %4096" in recipe and machine.CELL_BYTES == 2 * 4096, "init-host counts in blocks of 4096"
+    assert re.findall(r"truncate -s \+(\d+)", recipe) == [str(emulated.CELL_BYTES)]
+    assert "truncate -s %4096" in recipe and emulated.CELL_BYTES == 2 * 4096, "init-host counts in blocks of 4096"
 
 
 def test_the_host_splits_a_cell_into_what_it_was_made_of(tmp_path):
@@ -97,7 +137,7 @@ def test_the_host_splits_a_cell_into_what_it_was_made_of(tmp_path):
     for name in some:
         made, got = one(name), tmp_path / name
         disk = (got / "guest.erofs").read_bytes()
-        image, guest = disk[: -machine.CELL_BYTES], disk[-machine.CELL_BYTES :]
+        image, guest = disk[: -emulated.CELL_BYTES], disk[-emulated.CELL_BYTES :]
         assert image == IMAGE
         assert guest.rstrip(b"\0").decode() == cell.guest_lines(made)
         assert (got / "host.cell").read_text() == cell.host_lines(made)
@@ -113,21 +153,56 @@ def test_what_freezes_a_machine_depends_on_its_environment_alone(name):
     assert len(texts) == 1 and "set " not in texts.pop()
 
 
-@pytest.mark.parametrize(("name", "size"), MATRIX)
-def test_the_guests_part_says_what_the_files_say(name, size):
-    made = one(name, size)
-    lines = cell.guest_lines(made).splitlines()
-    assert (lines[0], lines[-1], lines.count("end")) == ("ABHCELL 1", "end", 1)
-    told = [(key, rest) for key, _, rest in (line.partition(" ") for line in lines[1:-1])]
-    assert {key for key, _ in told} <= {"require", "absent", "set", "env", "before", "cwd", "timeout", "arg"}
-    assert [rest for key, rest in told if key == "arg"] == made.workload.argv_for(size)
-    env = {**made.workload.env, **made.policy.guest.env}
-    assert [rest for key, rest in told if key == "env"] == [f"{key}={value}" for key, value in env.items()]
-    assert tuple(rest for key, rest in told if key == "before") == made.policy.guest.before
-    assert ("cwd", f"/abh/workloads/{made.workload.name}") in told
-    assert ("timeout", str(made.workload.timeout_s)) in told
+@pytest.mark.parametrize(
+    ("name", "size", "last"),
+    [
+        ("sqlite@native~reg", "smoke", "cwd /abh/workloads/sqlite|timeout 900|arg ./rows|arg --rows|arg 40000"),
+        ("sqlite@native~reg", "paper", "cwd /abh/workloads/sqlite|timeout 900|arg ./rows|arg --rows|arg 1500000"),
+        (
+            "cpython@kvm-hap~abh",
+            "smoke",
+            "env PYTHONHASHSEED=0|env GLIBC_TUNABLES=glibc.malloc.abh=1|cwd /abh/workloads/cpython|timeout 900"
+            "|arg python3|arg objects.py|arg --objects|arg 32000",
+        ),
+    ],
+)
+def test_the_guest_is_told_the_program_with_its_environment_folder_and_limit(name, size, last):
+    lines = cell.guest_lines(one(name, size)).splitlines()
+    assert lines[0] == "ABHCELL 2"
+    expected = [*last.split("|"), "arg --seed", "arg 1", "end"]
+    assert lines[-len(expected) :] == expected
+    assert all(line.startswith(("require ", "set ")) for line in lines[1 : -len(expected)])
+
+
+def test_the_guest_is_told_a_policy_in_the_order_in_which_it_acts():
+    made = one("sqlite@native~reg")
+    guest = made.policy.guest.model_copy(
+        update={"sysfs": {f"{THP}/enabled": "always", "/sys/x": "1"}, "env": {"A": "b c"}, "before": ("./fill", "9")}
+    )
+    policy = made.policy.model_copy(update={"guest": guest, "requires": ("/sys/x",)})
+    told = cell.guest_lines(replace(made, policy=policy, draw=2, explain=True)).splitlines()
+    assert told == [
+        "ABHCELL 2", "require /sys/x", f"set {THP}/enabled always", "set /sys/x 1", "draw 2",
+        "set /proc/sys/vm/explain_thp_faults 1", "env A=b c", "before ./fill", "before 9",
+        "cwd /abh/workloads/sqlite", "timeout 900", "arg ./rows", "arg --rows", "arg 40000", "arg --seed", "arg 1",
+        "end",
+    ]  # fmt: skip
+
+
+def test_what_a_guest_lacks_is_checked_and_not_set():
+    told = cell.guest_lines(one("sqlite@xen-pv~abh")).splitlines()
+    assert told[1:3] == ["require /sys/kernel/mm/abh", f"absent {THP}"]
+    assert (
+        not [line for line in told if line.startswith(f"set {THP}/")]
+        and "set /sys/kernel/mm/abh/enabled always" in told
+    )
+
+
+@pytest.mark.parametrize("size", result.SIZES)
+@pytest.mark.parametrize("name", sorted(spec.workloads()))
+def test_a_command_line_fits_the_agent(name, size):
     limit = re.search(r"#define ABH_MAX_WORDS (\d+)", PROTOCOL.read_text())
-    assert limit is not None and len(made.workload.argv_for(size)) <= int(limit[1])
+    assert limit is not None and len(spec.workload(name).argv_for(size)) <= int(limit[1])
 
 
 @pytest.mark.parametrize("name", sorted(spec.environments()))
@@ -304,6 +379,9 @@ def test_values_have_their_units_and_kinds():
         "instructions": (2001, "instructions", "counted"),
         "vm_exits": (12, "exits", "counted"),
     }
+    noted = {name: value.reason for name, value in got.items() if value.reason}
+    assert noted.keys() == {"minor_faults", "huge_faults", "rss_peak_kib"}
+    assert all("the workload's control group" in note for note in noted.values())
 
 
 @pytest.mark.parametrize("region", ["", REGION + REGION, '{"region": 1, "error": "begin without an end"}\n'])
@@ -362,14 +440,26 @@ def test_hugepages_of_a_host_that_says_nothing_are_not_known(name, why):
 def test_the_agents_report_nothing_that_the_bench_does_not_know():
     text = (paths.CHECKOUT / "agent/abh-init.c").read_text()
     names = set(re.findall(r'say\("value (\w+) ', text)) | set(re.findall(r'\{ "(\w+)", "\w+" \}', text))
-    names |= set(re.findall(r"sample='(\w+) ", INIT_HOST.read_text()))
-    names |= set(re.findall(r'"ABH value (\w+) ', (paths.CHECKOUT / "agent/xen-leaves").read_text()))
+    for agent in ("abh-watch.c", "xen-leaves"):
+        names |= set(re.findall(r"ABH value (\w+) ", (paths.CHECKOUT / "agent" / agent).read_text()))
+    array = (paths.CHECKOUT / "agent/xen-superpages.c").read_text().split("names[] = {")[1].split("};")[0]
+    names |= {f"superpages_{name}" for name in re.findall(r'"(\w+)"', array)}
     assert names == set(cell.REPORTED)
 
 
 def test_no_metric_of_a_workload_hides_a_value_of_the_bench():
     own = {*cell.REPORTED, "alloc_ratio", "instructions", "vm_exits"}
     assert {each.name: own & set(each.metric) for each in spec.workloads().values() if own & set(each.metric)} == {}
+
+
+def test_what_is_to_be_idle_is_told_to_the_agent_and_must_be_there():
+    waves = one("waves@native~thp", "paper")
+    assert "idle" in cell.guest_lines(waves).splitlines()
+    assert "idle" not in cell.guest_lines(one()).splitlines()
+    for left, outcome in (("1", "success"), ("0", "failure")):
+        lines = [*said_by(waves), f"ABH value processes_left {left}", "ABH end exit 0"]
+        made, reason = cell.judge(waves, cell.listen(lines), None, "")
+        assert (made, "left no process" in str(reason)) == (outcome, outcome == "failure")
 
 
 # --- a whole run ------------------------------------------------------------------------------------------------
@@ -381,15 +471,16 @@ def answers(monkeypatch, tmp_path):
     asked = {}
 
     def arrange(lines: list[str], problem: str | None = None) -> dict[str, object]:
-        def run(*given: object, **options: object) -> machine.Ended:
+        def run(*given: object, **options: object) -> emulated.Ended:
             asked.update(text=given[4], state=given[3], **options)
-            return machine.Ended(lines, "console", REGION, 1.0, problem)
+            return emulated.Ended(lines, "console", REGION, 1.0, problem)
 
-        monkeypatch.setattr(machine, "run", run)
+        monkeypatch.setattr(emulated, "run", run)
         return asked
 
-    monkeypatch.setattr(build, "parts_of", lambda *_, mmu: None)
-    monkeypatch.setattr(build, "version_of", lambda name: f"{name} 1.0")
+    monkeypatch.setattr(emulated, "parts_of", lambda *_, mmu: None)
+    monkeypatch.setattr(components, "version_of", lambda name: f"{name} 1.0")
+    monkeypatch.setattr(cell.root, "contents", lambda name: cell.root.Contents({name: "1"}))
     monkeypatch.setattr(cell, "frozen_state", lambda _: tmp_path)
     return arrange
 
@@ -414,7 +505,7 @@ def test_every_result_is_one_that_the_report_can_read(answers, tmp_path, last, e
     assert (expected == "success") == (set(made.workload.metric) <= set(got.values))
     assert got.provenance.command == "abh run sqlite@kvm-hap~thp --size smoke"
     assert got.provenance.components["linux"] == "linux 1.0"
-    assert len(got.provenance.series) == 4
+    assert {*got.provenance.components} == {"linux", "qemu", "glibc"}, "what the machine is made of, and no Xen"
     assert asked == {"text": cell.cell_text(made), "state": tmp_path, "icount": True, "limit_s": cell.LIMIT_S["smoke"],
                      "mmu": None, "keep": {}}  # fmt: skip
 
@@ -427,12 +518,22 @@ def test_a_free_run_thaws_nothing_and_says_so(answers):
 
 
 def test_another_kernel_is_another_frozen_machine(monkeypatch):
-    parts = machine.Parts(*(Path(name) for name in ("qemu", "plugin", "linux-0", "initramfs")))
-    monkeypatch.setattr(build, "parts_of", lambda *words, mmu: parts)
+    parts = emulated.Parts(*(Path(name) for name in ("qemu", "plugin", "linux-0", "initramfs")))
+    monkeypatch.setattr(emulated, "parts_of", lambda *words, mmu: parts)
     monkeypatch.setattr(cell.cache, "produce", lambda kind, name, key, make, **options: key)
     kernels = (None, Path("linux-0"), Path("linux-1"))
     same, own, other = (cell.frozen_state(cell.Cell.of("sqlite@native~thp", "smoke", linux=each)) for each in kernels)
     assert same == own != other
+
+
+def test_a_group_of_workloads_has_images_and_a_frozen_machine_of_its_own(monkeypatch):
+    study, program = one("sqlite@native~thp", "paper"), one("xz@native~thp", "paper")
+    assert "guest-initramfs" in study.components and "compat-guest-initramfs" in program.components
+    assert one("xz@kvm-hap~thp", "paper").components[-1] == "compat-host-initramfs"
+    assert len(set(study.components) ^ set(program.components)) == 2
+    monkeypatch.setattr(emulated, "parts_of", lambda *_, mmu: emulated.Parts(*map(Path, ("a", "b", "c", "d"))))
+    monkeypatch.setattr(cell.cache, "produce", lambda kind, name, key, make, **options: name)
+    assert [cell.frozen_state(each) for each in (study, program)] == ["native-paper", "compat-native-paper"]
 
 
 def test_odd_text_survives_in_the_file(answers, tmp_path):

@@ -244,14 +244,30 @@ def test_every_make_target_is_a_command_that_exists():
 
 
 def test_ci_runs_the_readme_s_test_command():
-    assert "\nmake test" in (paths.CHECKOUT / ".ci/run").read_text()
+    assert re.search(r"^(timeout .* )?make test\b", (paths.CHECKOUT / ".ci/run").read_text(), re.MULTILINE)
     assert os.access(paths.CHECKOUT / ".ci/run", os.X_OK)
 
 
-def test_ci_ends_as_the_tests_end(tmp_path):
-    (tmp_path / ".ci").mkdir()
+@pytest.mark.parametrize(
+    ("quick", "full", "minutes", "said"),
+    [
+        (0, 0, "80", "test --full --changed --minutes 80"),
+        (1, 0, "80", ""),
+        (0, 1, "80", "test --full --changed --minutes 80"),
+        (0, 0, "0", "no time is left of 0 minutes"),
+    ],
+)
+def test_ci_runs_the_quick_stages_then_what_there_is_time_for_and_ends_as_they_end(
+    tmp_path, quick, full, minutes, said
+):
+    for folder in (".ci", "bin"):
+        (tmp_path / folder).mkdir()
     (tmp_path / ".ci/run").write_text((paths.CHECKOUT / ".ci/run").read_text())
-    for recipe, good in (("true", True), ("false", False)):
-        (tmp_path / "Makefile").write_text(f"test:\n\t@{recipe}\n")
-        done = subprocess.run(["bash", str(tmp_path / ".ci/run")], cwd="/", capture_output=True, timeout=PATIENCE_S)
-        assert (done.returncode == 0) is good
+    (tmp_path / "Makefile").write_text(f"test:\n\t@exit {quick}\n")
+    (tmp_path / "bin/abh").write_text(f'#!/bin/sh\necho "$*"\nexit {full}\n')
+    (tmp_path / "bin/abh").chmod(0o755)
+    words = ["bash", str(tmp_path / ".ci/run")]
+    environment = {**os.environ, "ABH_CI_MINUTES": minutes}
+    done = subprocess.run(words, cwd="/", env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode == 0) is (not quick and not full)
+    assert done.stdout.startswith(said) and bool(done.stdout) is bool(said)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abh import cli
-from abh.bench import doctor, packages
 from abh.errors import AbhError
+from abh.host import doctor, packages
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +38,8 @@ def test_every_probe_runs_here_and_names_itself_once():
         assert (each.state == "ok") == (each.next_step is None), each
 
 
-@pytest.mark.parametrize(("gib", "state"), [(7.9, "problem"), (8.1, "ok")])
-def test_eight_gib_of_disk_are_asked_for(monkeypatch, gib, state):
+@pytest.mark.parametrize(("gib", "state"), [(11.9, "problem"), (12.1, "ok")])
+def test_twelve_gib_of_disk_are_asked_for(monkeypatch, gib, state):
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: type("Usage", (), {"free": int(gib * doctor.GIB)}))
     assert doctor.disk().state == state
 
@@ -198,17 +198,19 @@ def test_hugepage_settings_are_read(tmp_path):
 PACKAGES = "# SPDX\n\nsure sh all runs\nlack no-such-command-here all needed\nids no-such-either user for users\n"
 
 
-def test_packages_are_read_and_missed_by_probe_and_user(tmp_path):
+def test_packages_are_read_and_missed_by_probe_and_user(tmp_path, monkeypatch):
     (tmp_path / packages.REQUIREMENTS).write_text(PACKAGES)
     found = packages.load(tmp_path)
     assert [each.name for each in found] == ["sure", "lack", "ids"]
     assert [each.name for each in packages.missing(found, root=True)] == ["lack"]
     lacking = packages.missing(found, root=False)
     assert [each.name for each in lacking] == ["lack", "ids"]
-    assert packages.install_line(lacking, root=False) == (
-        "sudo apt-get update && sudo apt-get install -y --no-install-recommends lack ids"
-    )
-    assert "sudo" not in packages.install_line(lacking, root=True)
+    install = "apt-get install -y --no-install-recommends lack ids"
+    monkeypatch.setattr(packages.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert packages.install_line(lacking, root=False) == f"sudo apt-get update && sudo {install}"
+    monkeypatch.setattr(packages.shutil, "which", lambda name: None)
+    assert packages.install_line(lacking, root=False) == f"su -c 'apt-get update && {install}'"
+    assert packages.install_line(lacking, root=True) == f"apt-get update && {install}"
 
 
 @pytest.mark.parametrize(
@@ -234,6 +236,19 @@ def test_missing_packages_are_a_problem_with_a_line_to_paste(monkeypatch):
     assert found.state == "problem"
     assert "bubblewrap (enters roots)" in found.text
     assert "install" in (found.next_step or "")
+
+
+def test_a_probe_that_meets_an_error_is_a_problem_and_the_others_go_on(monkeypatch, capsys):
+    def disk():
+        raise AbhError("the cache cannot be made", where="/proc/x", next_step="set ABH_CACHE")
+
+    monkeypatch.setattr(doctor, "PROBES", (disk, lambda: doctor.Finding("memory", "ok", "enough")))
+    assert cli.main(["doctor", "--json"]) == 1
+    first, second = json.loads(capsys.readouterr().out)["findings"]
+    assert first == {
+        "name": "disk", "state": "problem", "text": "the cache cannot be made: /proc/x", "next_step": "set ABH_CACHE"
+    }  # fmt: skip
+    assert second["state"] == "ok"
 
 
 @pytest.mark.parametrize(("state", "status"), [("ok", 0), ("note", 0), ("problem", 1)])

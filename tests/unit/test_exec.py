@@ -13,9 +13,10 @@ import sys
 import pytest
 
 from abh import cli, paths
-from abh.bench import series, testbed
+from abh.build import series
 from abh.commands import exec as command
 from abh.errors import AbhError
+from abh.verify import testbed
 
 HAS_ABH = command.ENABLED.exists()
 OF_A_SHELL = ("_", "SHLVL", "OLDPWD")  # some shells that may be /bin/sh set them for what they run
@@ -140,6 +141,6 @@ def test_bin_abh_ends_as_the_program_does(launcher, words, status):
     assert done.returncode == status and ("cannot run" in done.stderr) == (status != 7), done.stderr
 
 
-def test_bin_abh_without_a_python_says_so_and_gets_none(launcher):
+def test_bin_abh_without_the_python_named_says_so_and_gets_none(launcher):
     done, _ = launcher("exec", "true", ABH_PYTHON="/nonexistent/python3")
-    assert done.returncode == 1 and "abh exec needs Python" in done.stderr and "3.11 or newer" in done.stderr
+    assert done.returncode == 1 and "got: /nonexistent/python3" in done.stderr and "3.11 or newer" in done.stderr

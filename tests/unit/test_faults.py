@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from abh import cli, paths
-from abh.bench import cell, faults, matrix, result, spec
-from abh.bench.result import Value
 from abh.errors import AbhError
 from abh.report import figures, study
+from abh.schema import result, spec
+from abh.schema.result import Value
+from abh.study import cell, faults, matrix
 
 RUN = "sqlite@native~thp"
 HEADER = "reason heap anon stack file shmem other"
@@ -42,7 +43,14 @@ def values(minor: int = MINOR) -> dict[str, Value]:
 
 def made(own: dict[str, Value], outcome: result.Outcome = "success") -> result.Result:
     provenance = result.Provenance(
-        commit="c", series={}, components={}, command="abh run", seed=1, machine="m", when="2026-01-01T00:00:00+00:00"
+        commit="c",
+        series={},
+        components={},
+        roots={},
+        command="abh run",
+        seed=1,
+        machine="m",
+        when="2026-01-01T00:00:00+00:00",
     )
     return result.Result(
         run=RUN, workload="sqlite", environment="native", policy="thp", size="smoke", outcome=outcome,
@@ -172,7 +180,7 @@ def asked(monkeypatch):
     """What cells were run; each gives the table if it was asked to explain."""
     seen: list[cell.Cell] = []
 
-    def run(one: cell.Cell) -> result.Result:
+    def run(one: cell.Cell, **_: object) -> result.Result:
         seen.append(one)
         return made(values() if one.explain else {"minor_faults": Value.of(MINOR, "faults", "counted")})
 
@@ -236,7 +244,7 @@ def test_the_figure_shows_the_runs_that_were_asked(figure, tmp_path):
     assert html.count('<th scope="row">') == 1
     heads = "huge not_anon not_covered pmd_not_empty cow other".split()
     assert re.findall(r'title="[^"]+">(\w+)', html) == heads
-    assert re.findall(r'<td class="num">([^<]+)', html) == ["0.1%", "1.9%", "97.2%", "0.6%", "0.1%", "0.0%"]
+    assert re.findall(r'<td class="num">([^<]+)', html) == ["0.1%", "1.9%", "97.2%", "0.6%", "0.1%", "0.019%"]
     rows = {row["name"]: row["value"] for row in figure.table(whole)}
     assert rows["faults_not_covered_heap"] == 5012 and len(rows) == len(faults.values_of(TABLE))
 

@@ -7,6 +7,7 @@ The real pip is slow and needs a network, so a stand-in Python makes an "environ
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,13 +25,15 @@ TOOLS = "sh awk cat cp date dirname env flock grep id mkdir printf readlink rm s
 FAKE_PYTHON = """#!/bin/sh
 case "$*" in
 -V) echo "Python ${FAKE_VERSION:-3.12.1}" ;;
-"-c import "*) [ ! -e "$FAKE/no-ensurepip" ] ;;
-"-m venv "*)
+"-I -c import "*) [ ! -e "$FAKE/no-ensurepip" ] ;;
+"-I -m venv "*)
 	echo venv >>"$FAKE/calls"
-	mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
-"-m pip "*)
+	mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+"-I -m pip "*)
 	echo pip >>"$FAKE/calls"
+	[ ! -e "$FAKE/pip-says" ] || cat "$FAKE/pip-says"
 	echo "Collecting one==1"
+	[ -z "${PIP_TARGET-}" ] || echo pip-elsewhere >>"$FAKE/calls"
 	while [ -e "$FAKE/hang" ]; do sleep 0.05; done
 	[ ! -e "$FAKE/no-network" ] || { echo "ERROR: no network"; exit 1; }
 	echo pip-done >>"$FAKE/calls" ;;
@@ -182,6 +185,7 @@ def test_an_environment_whose_python_is_gone_is_made_again(machine):
 
 def test_a_user_gets_one_line_to_paste(machine):
     machine.user(1000)
+    machine.script("sudo", "#!/bin/sh\n")
     machine.packages("bubblewrap bwrap all why\nzstd zstd all why\nuidmap newuidmap user why\npatch cat all why\n")
     machine.script("apt-get", '#!/bin/sh\necho "apt-get $*" >>"$FAKE/calls"\n')
     status, out, err = machine.run("list")
@@ -191,6 +195,61 @@ def test_a_user_gets_one_line_to_paste(machine):
         in err.splitlines()
     )
     assert machine.calls() == []
+
+
+def test_a_user_without_sudo_gets_a_line_for_su(machine):
+    machine.user(1000)
+    machine.packages("bubblewrap bwrap all why\nzstd zstd all why\n")
+    machine.script("apt-get", "#!/bin/sh\n")
+    _, _, err = machine.run("list")
+    line = "su -c 'apt-get update && apt-get install -y --no-install-recommends bubblewrap zstd'"
+    assert f"  {line}" in err.splitlines()
+
+
+def test_the_progress_of_pip_is_of_what_it_collects(machine):
+    # As uv writes them: hashes, remarks, what both files have, and what is of Windows alone.
+    names = [f"package{number}" for number in range(41)]
+    pins = [f"{name}==1 \\\n    --hash=sha256:{'0' * 64}\n    # via other\n" for name in names]
+    of_windows = "colorama==1 ; sys_platform == 'win32' \\\n    --hash=sha256:1\n"
+    of_windows += "cffi==1 ; implementation_name != 'pypy' and os_name == 'nt' \\\n    --hash=sha256:2\n"
+    (machine.checkout / "requirements.txt").write_text("# heading\n" + "".join(pins[:21]))
+    other = (
+        "".join(pins[20:])
+        + of_windows
+        + "librt==1 ; platform_python_implementation != 'PyPy' \\\n    --hash=sha256:3\n"
+    )
+    (machine.checkout / "requirements-dev.txt").write_text(other)
+    said = "".join(f"Collecting {name}==1 (from -r x)\n  Using cached it\n" for name in [*names, "librt"])
+    said += f"Installing collected packages: {', '.join([*names, 'librt'])}\n"
+    (machine.fake / "pip-says").write_text(said)
+    status, _, err = machine.run("list")
+    assert status == 0, err
+    assert [line for line in err.splitlines() if " of " in line or "unpacking" in line] == [
+        "abh: Python package 20 of 42: package19==1",
+        "abh: Python package 40 of 42: package39==1",
+        "abh: unpacking 42 packages ...",
+    ]
+
+
+def test_pip_installs_nowhere_else(machine):
+    machine.run("list", PIP_TARGET="/elsewhere")
+    assert machine.calls() == ["venv", "pip", "pip-done"]
+
+
+def test_a_python_that_was_named_wrongly_is_told_and_none_is_installed(machine):
+    machine.user(0)
+    machine.script("apt-get", '#!/bin/sh\necho apt-get >>"$FAKE/calls"\n')
+    status, _, err = machine.run("list", ABH_PYTHON="/nonexistent/python3")
+    assert status == 1 and "ABH_PYTHON names no Python" in err and "got: /nonexistent/python3" in err
+    assert machine.calls() == []
+
+
+def test_a_python_may_have_a_blank_in_its_path(machine):
+    (machine.top / "a b").mkdir()
+    shutil.copy(machine.path / "python3", machine.top / "a b/python3")
+    (machine.path / "python3").unlink()
+    status, _, err = machine.run("list", ABH_PYTHON=f"{machine.top}/a b/python3")
+    assert status == 0, err
 
 
 def test_root_gets_the_packages_installed_and_is_told(machine):
@@ -321,20 +380,30 @@ def test_it_runs_through_a_link_and_from_a_path_with_a_blank(tmp_path):
     assert f"PYTHONPATH={machine.checkout}" in done.stdout
 
 
-def test_every_pin_is_exact_and_stands_once():
-    lines = [
-        line
-        for name in ("requirements.txt", "requirements-dev.txt")
-        for line in (CHECKOUT / name).read_text().splitlines()
-        if line and not line.startswith("#")
-    ]
-    names = [line.partition("==")[0].lower().replace("_", "-") for line in lines]
-    assert all(line.count("==") == 1 and " " not in line for line in lines)
-    assert len(set(names)) == len(names)
+def pins(name: str) -> dict[str, tuple[str, list[str]]]:
+    """Package -> its version and the hashes that its files may have."""
+    found = {}
+    for entry in re.split(r"\n(?=[A-Za-z])", re.sub(r"(?m)^ *#.*\n", "", (CHECKOUT / name).read_text())):
+        package, version = re.match(r"([\w.-]+)==(\S+)", entry).groups()
+        assert package not in found
+        found[package] = version, re.findall(r"--hash=(sha256:[0-9a-f]{64})", entry)
+    return found
+
+
+def test_every_pin_is_exact_has_hashes_and_is_the_same_in_both_files():
+    run, develop = pins("requirements.txt"), pins("requirements-dev.txt")
+    assert all(hashes for _, hashes in (run | develop).values())
+    assert {name: develop[name] for name in run.keys() & develop} == {name: run[name] for name in run.keys() & develop}
+
+
+@pytest.mark.parametrize("name", ["requirements", "requirements-dev"])
+def test_every_package_that_is_asked_for_is_pinned(name):
+    asked = [line for line in (CHECKOUT / f"{name}.in").read_text().splitlines() if line and line[0] != "#"]
+    assert {line.partition("==")[0].replace(".", "-") for line in asked} <= pins(f"{name}.txt").keys()
 
 
 def test_no_file_of_the_front_door_names_a_host():
     for name in ("bin/abh", "requirements.txt", "requirements-dev.txt", "requirements-system.txt", "pyproject.toml"):
         text = (CHECKOUT / name).read_text()
         assert "://" not in text, name
-        assert "index-url" not in text, name
+        assert "--index-url" not in text, name

@@ -138,6 +138,7 @@ def test_lint_outside_a_clone_says_so(tmp_path):
 def test_lint_names_the_check_that_found_fault(tmp_path, capfd):
     lint.subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     line = f"# {KEY} MIT\n"
+    (tmp_path / "pyproject.toml").write_text(f'{line}[tool.mypy]\nfiles = ["good.py"]\n')
     (tmp_path / "bad.sh").write_text(f"#!/bin/sh\n{line}echo $unquoted\n")
     (tmp_path / "good.py").write_text(f'{line}"""A module."""\n')
     assert lint.run(checkout=tmp_path) == ["shellcheck"]
@@ -146,3 +147,5 @@ def test_lint_names_the_check_that_found_fault(tmp_path, capfd):
     assert lint.run(checkout=tmp_path) == ["ruff format"]
     assert lint.run(checkout=tmp_path, fix=True) == []
     assert lint.run(checkout=tmp_path) == []
+    (tmp_path / "good.py").write_text(f'{line}"""A module."""\n\nx: int = "1"\n')
+    assert lint.run(checkout=tmp_path) == ["mypy"]

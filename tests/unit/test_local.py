@@ -4,9 +4,9 @@
 import pytest
 
 from abh import cli
-from abh.bench import cell, local
 from abh.commands import run
 from abh.errors import AbhError
+from abh.study import cell, local
 
 
 @pytest.fixture

@@ -7,15 +7,17 @@ import contextlib
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from abh.bench import machine, root, spec
+from abh.build import root
 from abh.errors import AbhError
+from abh.machine import emulated
+from abh.machine import qemu as core
+from abh.schema import spec
 
 PATIENCE_S = 30
 # Pretends to be QEMU: argv is the folder of the run's files, then QEMU's own words. The plan: "states" one for each
@@ -125,7 +127,7 @@ def _alive(pid: int) -> bool:
 @pytest.fixture
 def qemu(tmp_path, monkeypatch) -> Iterator[Stub]:
     stub = Stub(tmp_path, monkeypatch)
-    monkeypatch.setattr(machine, "POLL_S", 0.01)
+    monkeypatch.setattr(emulated, "POLL_S", 0.01)
     yield stub
     left: list[int] = []
     for _ in range(100):  # a killed process takes a moment to go
@@ -146,27 +148,27 @@ def folder(tmp_path) -> Path:
 
 
 @pytest.fixture
-def start(qemu, folder) -> Iterator[Callable[..., machine.Emulator]]:
-    started = []
+def start(qemu, folder) -> Iterator[Callable[..., emulated.Emulator]]:
+    with contextlib.ExitStack() as at_exit:
 
-    def emulator(**plan: object) -> machine.Emulator:
-        qemu.plan(**plan)
-        started.append(machine.Emulator(qemu.command(folder), [], folder))
-        return started[-1]
+        def emulator(**plan: object) -> emulated.Emulator:
+            qemu.plan(**plan)
+            running = at_exit.enter_context(core.process(qemu.command(folder), folder))
+            started = emulated.Emulator(running)
+            at_exit.callback(running.end)  # twice does no harm
+            at_exit.callback(started.close)
+            return started
 
-    yield emulator
-    for each in started:
-        each.kill()
-        each.kill()  # once more does no harm
+        yield emulator
 
 
 # --- one process ------------------------------------------------------------------------------------------------
 
 
 def test_it_comes_up_and_reaches_a_state(start):
-    running = start(states=["inmigrate", "running", machine.FROZEN])
-    running.wait_for(machine.FROZEN, PATIENCE_S, what="booting")
-    assert running.status() == machine.FROZEN
+    running = start(states=["inmigrate", "running", emulated.FROZEN])
+    running.wait_for(emulated.FROZEN, PATIENCE_S, what="booting")
+    assert running.status() == emulated.FROZEN
 
 
 def test_one_that_dies_at_once_shows_its_last_words(start):
@@ -179,7 +181,7 @@ def test_one_that_dies_at_once_shows_its_last_words(start):
 
 @pytest.mark.parametrize("way", ["no socket", "no greeting"])
 def test_one_that_never_answers_is_given_up(start, monkeypatch, way):
-    monkeypatch.setattr(machine, "QMP_TIMEOUT_S", 2)
+    monkeypatch.setattr(emulated, "QMP_TIMEOUT_S", 2)
     began = time.monotonic()
     with pytest.raises(AbhError, match="the emulator did not start"):
         start(start=way)
@@ -192,7 +194,7 @@ def test_an_interruption_while_it_starts_leaves_nothing(start, monkeypatch, qemu
             raise KeyboardInterrupt
         os.sched_yield()
 
-    monkeypatch.setattr(machine.time, "sleep", sleep)
+    monkeypatch.setattr(emulated.time, "sleep", sleep)
     with pytest.raises(KeyboardInterrupt):
         start(start="no socket")
     monkeypatch.undo()
@@ -202,7 +204,7 @@ def test_one_that_never_gets_there_has_a_time_limit_and_shows_the_console(start)
     lines = "".join(f"boot line {number}\n" for number in range(100))
     running = start(states=["running"], files={"console.log": lines})
     with pytest.raises(AbhError, match=r"booting: no end after 0\.2 s") as caught:
-        running.wait_for(machine.FROZEN, 0.2, what="booting")
+        running.wait_for(emulated.FROZEN, 0.2, what="booting")
     text = str(caught.value)
     assert caught.value.got == "running"
     assert "boot line 99" in text and "boot line 70" in text and "boot line 69\n" not in text
@@ -213,7 +215,7 @@ def test_one_that_never_gets_there_has_a_time_limit_and_shows_the_console(start)
 def test_one_that_goes_off_is_noticed_before_the_limit(start, state, got):
     running = start(states=["running", state])
     with pytest.raises(AbhError, match="booting: the machine went off") as caught:
-        running.wait_for(machine.FROZEN, PATIENCE_S, what="booting")
+        running.wait_for(emulated.FROZEN, PATIENCE_S, what="booting")
     assert caught.value.got == got
 
 
@@ -221,7 +223,7 @@ def test_one_that_hangs_is_silent_not_gone(start):
     running = start(ignore=["query-status"])
     running.qmp.settimeout(0.2)
     with pytest.raises(AbhError, match="booting: the machine went off") as caught:
-        running.wait_for(machine.FROZEN, PATIENCE_S, what="booting")
+        running.wait_for(emulated.FROZEN, PATIENCE_S, what="booting")
     assert caught.value.got == "silent"
 
 
@@ -239,7 +241,7 @@ def test_a_state_that_cannot_be_saved_is_an_error(start, state):
 
 
 def test_saving_has_a_time_limit(start, monkeypatch):
-    monkeypatch.setattr(machine, "SAVE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(emulated, "SAVE_TIMEOUT_S", 0.2)
     with pytest.raises(AbhError, match=r"saving the machine's state: no end after 0\.2 s"):
         start(migrate=["active"]).save("/out/state.zst")
 
@@ -253,10 +255,10 @@ def test_a_command_that_is_refused_is_an_error_not_a_bug(start):
 # --- freezing and running ---------------------------------------------------------------------------------------
 
 
-def parts_in(folder: Path, *, xen: bool = False) -> machine.Parts:
+def parts_in(folder: Path, *, xen: bool = False) -> emulated.Parts:
     names = ["qemu", "plugin", "linux", "initramfs", "xen"]
     made = {name: folder / "parts" / name for name in names}
-    return machine.Parts(**{**made, "xen": made["xen"] if xen else None})
+    return emulated.Parts(**{**made, "xen": made["xen"] if xen else None})
 
 
 @pytest.fixture
@@ -268,16 +270,16 @@ def cont(out: str, *states: str, **files: str) -> dict[str, object]:
     return {"states": list(states) or ["running"], "files": {"out.log": out, **files}}
 
 
-def run(native: spec.Machine, folder: Path, limit_s: float = PATIENCE_S, *, state: bool = True) -> machine.Ended:
+def run(native: spec.Machine, folder: Path, limit_s: float = PATIENCE_S, *, state: bool = True) -> emulated.Ended:
     frozen = folder if state else None
-    return machine.run(native, "smoke", parts_in(folder), frozen, "cell", icount=True, limit_s=limit_s)
+    return emulated.run(native, "smoke", parts_in(folder), frozen, "cell", icount=True, limit_s=limit_s)
 
 
 def test_a_frozen_machine_leaves_its_state_and_console(qemu, native, tmp_path):
-    qemu.plan(states=["running", machine.FROZEN], migrate=["completed"], files={"console.log": "booted\n"})
+    qemu.plan(states=["running", emulated.FROZEN], migrate=["completed"], files={"console.log": "booted\n"})
     out = tmp_path / "out"
     out.mkdir()
-    machine.freeze(native, "smoke", parts_in(tmp_path), "end\n", out)
+    emulated.freeze(native, "smoke", parts_in(tmp_path), "end\n", out)
     assert (out / "console.log").read_text() == "booted\n"
     (entered,) = qemu.prefixes
     assert entered["writable"]["/out"] == out
@@ -287,7 +289,7 @@ def test_a_frozen_machine_leaves_its_state_and_console(qemu, native, tmp_path):
 def test_a_run_brings_back_what_was_said(qemu, native, tmp_path):
     out = "ABH begin\r\nABH out a\x0cb\x85c\r\nABH end exit 0\r\n"
     more = {"region.jsonl": '{"region": 1}\n', "console.log": "last words\n"}
-    qemu.plan(states=["inmigrate", machine.FROZEN], cont=cont(out, **more))
+    qemu.plan(states=["inmigrate", emulated.FROZEN], cont=cont(out, **more))
     ended = run(native, tmp_path)
     # The byte 0x85 alone is not UTF-8; a form feed does not end a line.
     assert ended.lines == ["ABH begin", "ABH out a\x0cb\ufffdc", "ABH end exit 0", ""]
@@ -298,12 +300,12 @@ def test_a_run_brings_back_what_was_said(qemu, native, tmp_path):
 
 
 def test_an_end_that_is_still_being_written_is_not_the_end(qemu, native, tmp_path):
-    qemu.plan(states=[machine.FROZEN], cont=cont("ABH begin\nABH end exit 1"))
+    qemu.plan(states=[emulated.FROZEN], cont=cont("ABH begin\nABH end exit 1"))
     assert run(native, tmp_path, 1.0).problem == "the cell did not end within its time limit"
 
 
 def test_what_only_looks_like_an_end_is_not_the_end(qemu, native, tmp_path):
-    qemu.plan(states=[machine.FROZEN], cont=cont("ABH out ABH end exit 0\nABH ending\n", "running", "running", "exit"))
+    qemu.plan(states=[emulated.FROZEN], cont=cont("ABH out ABH end exit 0\nABH ending\n", "running", "running", "exit"))
     problem = run(native, tmp_path).problem
     assert problem == "the machine went off before its cell ended (gone)"
 
@@ -311,19 +313,19 @@ def test_what_only_looks_like_an_end_is_not_the_end(qemu, native, tmp_path):
 @pytest.mark.parametrize(
     ("state", "problem"),
     [
-        (machine.FROZEN, "the kernel panicked"),
+        (emulated.FROZEN, "the kernel panicked"),
         ("shutdown", "the machine went off before its cell ended (shutdown)"),
         ("exit", "the machine went off before its cell ended (gone)"),
     ],
 )
 def test_a_machine_that_stops_before_the_end_says_how(qemu, native, tmp_path, state, problem):
-    qemu.plan(states=[machine.FROZEN], cont=cont("ABH begin\n", "running", state))
+    qemu.plan(states=[emulated.FROZEN], cont=cont("ABH begin\n", "running", state))
     ended = run(native, tmp_path)
     assert (ended.problem, ended.lines) == (problem, ["ABH begin", ""])
 
 
 def test_a_machine_that_refuses_to_go_on_is_an_error(qemu, native, tmp_path):
-    qemu.plan(states=[machine.FROZEN], refuse=["cont"])
+    qemu.plan(states=[emulated.FROZEN], refuse=["cont"])
     with pytest.raises(AbhError, match="does not do 'cont'"):
         run(native, tmp_path)
 
@@ -335,31 +337,67 @@ def test_a_machine_that_does_not_get_ready_is_an_error(qemu, native, tmp_path, s
         run(native, tmp_path, state=state)
 
 
-def test_every_threads_machine_can_be_ended(qemu, native, tmp_path):
-    qemu.plan(states=["running"])
-    ended = []
-
-    def boot() -> None:
-        with pytest.raises(AbhError, match="the machine went off") as caught:
-            run(native, tmp_path, state=False)
-        ended.append(caught.value.got)
-
-    thread = threading.Thread(target=boot)
-    thread.start()
-    while not machine._running and thread.is_alive():
-        time.sleep(0.02)
-    machine.end_all()
-    thread.join(PATIENCE_S)
-    assert ended == ["gone"]
-    assert machine._running == []
-
-
 def test_an_interruption_of_a_run_leaves_nothing(qemu, native, tmp_path):
-    qemu.plan(states=[machine.FROZEN], cont=cont(""))
-    with pytest.raises(KeyboardInterrupt), machine.emulator([], parts_in(tmp_path), "") as running:
+    qemu.plan(states=[emulated.FROZEN], cont=cont(""))
+    with pytest.raises(KeyboardInterrupt), emulated.emulator([], parts_in(tmp_path), "") as running:
         kept = running.folder
         raise KeyboardInterrupt
     assert not kept.exists()
+
+
+# --- any QEMU -----------------------------------------------------------------------------------------------------
+
+
+def started(folder: Path, script: str) -> contextlib.AbstractContextManager[core.Running]:
+    return core.process(["sh", "-c", script], folder)
+
+
+def test_lines_come_as_they_are_said_and_the_last_needs_no_end(folder):
+    with started(folder, "printf 'one\\r\\ntw'; sleep 0.3; echo o; echo of stderr >&2; printf rest; exit 3") as running:
+        assert list(running.lines(PATIENCE_S)) == ["one\r", "two", "of stderr", "rest"]
+        assert running.status() == 3
+
+
+def test_the_first_line_is_there_before_the_last_is_said(folder):
+    with started(folder, "echo one; exec sleep 1000") as running:
+        assert next(running.lines(PATIENCE_S)) == "one"
+        assert running.status() is None
+
+
+def test_what_says_no_more_has_a_time_limit(folder):
+    with started(folder, "echo one; exec sleep 1000") as running:
+        lines = running.lines(0.3)
+        assert next(lines) == "one"
+        with pytest.raises(TimeoutError):
+            next(lines)
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt, AbhError("it went wrong")])
+def test_no_child_outlives_its_block_however_it_ends(folder, error):
+    with contextlib.suppress(KeyboardInterrupt, AbhError), started(folder, "sleep 1000 & echo $!; wait") as running:
+        child = int(next(running.lines(PATIENCE_S)))
+        assert _alive(child)
+        if error:
+            raise error
+    deadline = time.monotonic() + PATIENCE_S
+    while _alive(child) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _alive(child) and running.status() == -9
+
+
+def test_its_scratch_folder_is_filled_before_and_gone_after(qemu, tmp_path):
+    qemu.plan(start="no socket")
+    seen = []
+    with core.inside(tmp_path, [], read_only={}, prepare=lambda folder: seen.append(folder)) as running:
+        assert next(running.lines(PATIENCE_S)) == "qemu says hello"
+        assert seen == [running.folder] and running.folder.is_dir()
+        assert running.text("console.log") == ""
+    assert not running.folder.exists()
+
+
+def test_a_device_is_bound_as_one(tmp_path):
+    words = " ".join(core.enter(tmp_path, read_only={}, devices=[Path("/dev/kvm")]))
+    assert words.endswith("--dev-bind /dev/kvm /dev/kvm")
 
 
 # --- words and cells --------------------------------------------------------------------------------------------
@@ -368,7 +406,7 @@ def test_an_interruption_of_a_run_leaves_nothing(qemu, native, tmp_path):
 def words_of(name: str, size: str = "smoke", **options: object) -> list[str]:
     made = spec.machine(name)
     parts = parts_in(Path("/p"), xen=made.boot == "xen")
-    return machine.qemu_words(made, size, parts, **{"icount": True, "resumed": False, **options})
+    return emulated.qemu_words(made, size, parts, **{"icount": True, "resumed": False, **options})
 
 
 def after(words: list[str], option: str) -> list[str]:
@@ -434,16 +472,16 @@ def test_only_a_resumed_machine_reads_a_state():
     assert after(words_of("native", resumed=True), "-incoming") == ["exec:zstd -dqc /in/state/state.zst"]
 
 
-@pytest.mark.parametrize("text", ["", "x", "x" * machine.CELL_BYTES, "é" * (machine.CELL_BYTES // 2)])
+@pytest.mark.parametrize("text", ["", "x", "x" * emulated.CELL_BYTES, "é" * (emulated.CELL_BYTES // 2)])
 def test_a_cell_block_has_one_size(text):
-    block = machine.cell_block(text)
-    assert len(block) == machine.CELL_BYTES
+    block = emulated.cell_block(text)
+    assert len(block) == emulated.CELL_BYTES
     assert block.rstrip(b"\0").decode() == text
 
 
-@pytest.mark.parametrize("text", ["x" * (machine.CELL_BYTES + 1), "é" * (machine.CELL_BYTES // 2 + 1)])
+@pytest.mark.parametrize("text", ["x" * (emulated.CELL_BYTES + 1), "é" * (emulated.CELL_BYTES // 2 + 1)])
 def test_a_cell_that_does_not_fit_is_refused(text):
     with pytest.raises(AbhError, match="too long") as caught:
-        machine.cell_block(text)
+        emulated.cell_block(text)
     assert caught.value.expected == "at most 8192"
     assert caught.value.next_step

@@ -5,26 +5,29 @@ from __future__ import annotations
 
 import functools
 import shutil
-import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from abh import paths
-from abh.bench import build, cell, machine, matrix, root, source, spec
+from abh.build import components, root, source
 from abh.errors import AbhError
+from abh.machine import emulated
+from abh.schema import spec
+from abh.study import cell, code, matrix
 
-FOLDERS = ("agent", "glibc-patches", "hypervisor", "kernel-patches", "recipes", "vm-configs", "workloads")
+FOLDERS = ("abh", "agent", "glibc-patches", "hypervisor", "kernel-patches", "recipes", "vm-configs", "workloads")
 RUN = "sqlite@kvm-hap~thp"
+PACKAGES: dict[str, str] = {}  # a root whose package is not of version 1
 
 
 def test_the_whole_matrix_is_every_combination_once_xen_first():
     names = matrix.select()
     assert len(names) == len(set(names)) == len(spec.workloads()) * len(spec.environments()) * len(spec.policies())
     runs = [spec.Run.parse(name) for name in names]
-    order = [spec.environments()[run.environment].order for run in runs]
+    environments = spec.environments()
+    order = [environments[run.environment].order for run in runs]
     assert order == sorted(order, reverse=True)
 
 
@@ -49,6 +52,16 @@ def test_an_unknown_name_is_refused_with_the_nearest(wanted, label, step):
     assert caught.value.next_step == step
 
 
+def test_workloads_of_a_group_are_run_when_they_are_asked_for():
+    assert matrix.select(["xz"], ["native"], ["thp"], of="compat") == ["xz@native~thp"]
+    assert not {spec.Run.parse(name).workload for name in matrix.select()} & set(spec.workloads(group="compat"))
+    with pytest.raises(AbhError, match="`xz` is of the group compat") as caught:
+        matrix.select(["xz"])
+    assert "`abh compat` runs it" in str(caught.value.next_step)
+    with pytest.raises(AbhError, match="`sqlite` is of the study"):
+        matrix.select(["sqlite"], of="compat")
+
+
 # --- fingerprints -----------------------------------------------------------------------------------------------
 
 
@@ -56,6 +69,7 @@ def test_an_unknown_name_is_refused_with_the_nearest(wanted, label, step):
 def fingerprint(tmp_path, monkeypatch) -> Callable[..., str]:
     """The fingerprint of a run in a copy of the checkout that a test may change; nothing is built or fetched."""
     copy = tmp_path / "checkout"
+    code_digest = code.digest
     for name in FOLDERS:
         shutil.copytree(paths.CHECKOUT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "target"))
     monkeypatch.setattr(paths, "CHECKOUT", copy)
@@ -63,15 +77,17 @@ def fingerprint(tmp_path, monkeypatch) -> Callable[..., str]:
     for name in ("environment", "policy", "machine", "workload"):
         monkeypatch.setattr(spec, name, functools.partial(getattr(spec, name), root=copy))
     monkeypatch.setattr(root, "path_of", lambda name: Path(f"/roots/{name}-0"))
+    monkeypatch.setattr(root, "contents", lambda name: root.Contents({name: PACKAGES.get(name, "1")}))
+    monkeypatch.setattr(code, "digest", lambda: code_digest.__wrapped__(copy))
     monkeypatch.setattr(source, "fetch", lambda base: source.Source(base.package, base.version, ()))
 
     def of(run: str = RUN, size: str = "smoke", **options: object) -> str:
-        for each in (build.key_of, build._source):
+        for each in (components.key_of, components._source):
             each.cache_clear()
         return matrix.fingerprint(cell.Cell.of(run, size, **options))
 
     yield of
-    for each in (build.key_of, build._source):
+    for each in (components.key_of, components._source):
         each.cache_clear()
 
 
@@ -83,8 +99,6 @@ def changed(path: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "vm-configs/kvm-hap.toml",
-        "vm-configs/machines/kvm-host.toml",
         "vm-configs/libvirt/kvm.xml",
         "vm-configs/libvirt/etc/qemu.conf",
         "vm-configs/kconfig/linux/10-base.config",
@@ -93,6 +107,7 @@ def changed(path: str) -> None:
         "workloads/sqlite/new-file",
         "agent/abh-init.c",
         "agent/init-host",
+        "agent/protocol.h",
         "recipes/linux.sh",
         "recipes/initramfs.sh",
         "recipes/qemu.sh",
@@ -103,6 +118,15 @@ def test_what_a_result_depends_on_changes_its_fingerprint(fingerprint, path):
     before = fingerprint()
     changed(path)
     assert fingerprint() != before
+
+
+def test_a_program_of_a_group_changes_no_fingerprint_of_the_study(fingerprint):
+    before = [fingerprint(), fingerprint("xz@native~thp", "paper")]
+    changed("workloads/compat/gawk/table.awk")
+    assert fingerprint() == before[0] and fingerprint("xz@native~thp", "paper") != before[1]
+    before = [fingerprint(), fingerprint("xz@native~thp", "paper")]
+    changed("workloads/sqlite/rows.c")
+    assert fingerprint() != before[0] and fingerprint("xz@native~thp", "paper") == before[1]
 
 
 def test_settings_change_the_fingerprint_of_their_policy_and_of_those_that_extend_it(fingerprint):
@@ -167,40 +191,72 @@ def test_size_and_run_are_part_of_it(fingerprint):
     assert len({fingerprint(name, size) for name in names for size in ("smoke", "paper")}) == 8
 
 
-# --- preparing --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        ("abh/machine/emulated.py", "shift=1", "shift=2"),
+        ("abh/study/cell.py", 'said.end != "exit 0"', 'said.end == "exit 0"'),
+        ("abh/study/cell.py", "PROTOCOL = 2", "PROTOCOL = 3"),
+        ("abh/study/faults.py", "def values_of(", "def values_off("),
+        ("abh/schema/result.py", "HUGE_PER_REGULAR = 512", "HUGE_PER_REGULAR = 511"),
+        ("abh/schema/workload.py", "return ", "return not "),
+        ("abh/model/mmu.py", "return ", "return not "),
+        ("vm-configs/kvm-hap.toml", "vcpus", "vcpus         = 2 #"),
+        ("vm-configs/machines/kvm-host.toml", "abh_", "quiet abh_"),
+    ],
+)
+def test_the_code_that_asks_and_judges_is_part_of_it(fingerprint, path, old, new):
+    before = fingerprint()
+    file = paths.CHECKOUT / path
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    assert fingerprint() != before
 
 
-def test_preparing_boots_each_environment_once(monkeypatch):
-    built, frozen = [], []
-    monkeypatch.setattr(build, "parts_of", lambda *words, mmu: built.append((*words, mmu)))
-    monkeypatch.setattr(cell, "frozen_state", lambda one: frozen.append((one.environment.name, one.size)))
-    matrix.prepare(matrix.cells_of(matrix.select(), "smoke"))
-    assert sorted(frozen) == sorted((name, "smoke") for name in spec.environments())
-    assert set(built) == {("linux", "guest", False), ("linux", "host", False), ("xen", "host", False)}
+@pytest.mark.parametrize("path", ["abh/study/cell.py", "abh/report/page.py", "abh/commands/study.py", "abh/cli.py"])
+def test_comments_and_code_that_only_shows_are_not(fingerprint, path):
+    before = fingerprint()
+    changed(path)
+    assert fingerprint() == before
 
 
-def test_an_interruption_ends_the_boots_that_other_threads_wait_for(monkeypatch):
-    ended, started = threading.Event(), threading.Event()
-
-    def freeze(_one: cell.Cell) -> None:
-        if not started.is_set():
-            started.set()
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        assert ended.wait(20), "nobody ended the machine"
-
-    monkeypatch.setattr(build, "parts_of", lambda *_, **__: None)
-    monkeypatch.setattr(cell, "frozen_state", freeze)
-    monkeypatch.setattr(machine, "end_all", ended.set)
-    with pytest.raises(KeyboardInterrupt):
-        matrix.prepare(matrix.cells_of(matrix.select(["sqlite"]), "smoke"))
-    assert ended.is_set()
+def test_the_emulators_command_line_is_part_of_it(fingerprint, monkeypatch):
+    before = fingerprint()
+    real = emulated.qemu_words
+    with monkeypatch.context() as patch:
+        patch.setattr(emulated, "qemu_words", lambda *args, **options: [*real(*args, **options), "-extra"])
+        assert fingerprint() != before
+    assert fingerprint() == before and fingerprint(icount=False) != before
 
 
-def test_a_machine_that_does_not_boot_stops_the_study(monkeypatch):
-    def freeze(one):
-        raise AbhError(f"booting {one.machine.name}")
+def test_what_the_guest_is_told_is_part_of_it(fingerprint, monkeypatch):
+    before = fingerprint()
+    for name in ("guest_lines", "module_lines", "domain_xml"):
+        real = getattr(cell, name)
+        with monkeypatch.context() as patch:
+            more = (lambda one, real=real: [*real(one), "x"]) if name == "module_lines" else (
+                lambda one, real=real: real(one) + "x"
+            )  # fmt: skip
+            patch.setattr(cell, name, more)
+            assert fingerprint() != before, name
 
-    monkeypatch.setattr(build, "parts_of", lambda *_, **__: None)
-    monkeypatch.setattr(cell, "frozen_state", freeze)
-    with pytest.raises(AbhError, match="booting kvm-host"):
-        matrix.prepare(matrix.cells_of([RUN], "smoke", cpu="zen2"))
+
+@pytest.mark.parametrize(("name", "changes"), [("guest", True), ("host", True), ("build", True), ("browser", False)])
+def test_the_version_of_a_package_in_a_root_is_part_of_it(fingerprint, monkeypatch, name, changes):
+    before = fingerprint()
+    monkeypatch.setitem(PACKAGES, name, "1.1")
+    assert (fingerprint() != before) is changes
+
+
+def test_draws_differ_and_so_does_their_number(fingerprint):
+    each = {fingerprint(draw=draw, draws=draws) for draws in (1, 3, 5) for draw in (0, 1, 2)}
+    assert len(each) == 9
+
+
+@pytest.mark.parametrize(("policies", "group", "said"), [(["abh-off"], "", "add --group controls"),
+                                                         (["thp"], "controls", "leave --group out")])  # fmt: skip
+def test_a_policy_of_another_group_is_refused_with_the_way_to_ask_for_it(policies, group, said):
+    with pytest.raises(AbhError, match="is of the") as caught:
+        matrix.select(policies=policies, group=group)
+    assert (caught.value.next_step, caught.value.status) == (said, 2)

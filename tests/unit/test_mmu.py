@@ -11,24 +11,33 @@ from typing import Any
 import pytest
 
 from abh import cli, paths
-from abh.bench import build, cell, machine, matrix, mmu, result, spec
+from abh.build import components
 from abh.commands import bench_model
 from abh.errors import AbhError
+from abh.machine import emulated
+from abh.model import mmu, organisations
+from abh.schema import result, spec
+from abh.study import cell, matrix
 
 RUN = "tlb-overflow@kvm-hap~thp"
-COUNTERS = {"accesses": 1000, "tlb_misses": 20, "tlb_fills_4k": 15, "tlb_fills_2m": 4, "tlb_fills_1g": 0,
+COUNTERS = {"accesses": 1000, "loads": 600, "stores": 300, "tlb_misses": 20, "tlb_fills_4k": 15, "tlb_fills_2m": 4,
+            "tlb_fills_1g": 0,
             "walk_refs": 90, "walk_cycles": 900, "walk_refs_l1": 80, "flushes_cr3": 3, "flushed_entries": 7,
+            "abandoned_entries": 2, "tlb_flushes": 2, "tlb_flushes_empty": 1, "faults": 0, "walks_unreadable": 0,
             "nested_tlb_hits": 2, "partial_walks_level2": 9, "fills_2m_4k": 1, "well_aligned_share": 0.5}  # fmt: skip
 
-ESTIMATE = {f"of_{part}": 0.0 for part in mmu.PARTS} | {"of_walks": 900.0, "of_exits": 2700.0}
+PARTS = {"of_walks_low": 300.0, "of_walks_high": 900.0, "of_exits": 2700.0}
+ESTIMATE = {f"of_{part}": 0.0 for part in mmu.PARTS} | PARTS
+CYCLES = {"estimated_cycles_low": 3000.0, "estimated_cycles_high": 3600.0}
 
 
-def line(*, share: float | None = 0.5, check: dict[str, int] | None = None, **changed: Any) -> str:
+def line(*, share: float | None = 0.5, check: dict[str, int] | None = None, lost: str = "", **changed: Any) -> str:
     layers = {name: COUNTERS for name in (*mmu.LAYERS, "guest_other")}
-    layers |= {"total": {**COUNTERS, "accesses": 4000, "well_aligned_share": share}}
-    said = {"region": 1, "instructions": 7000, "vmrun": 30, "cpu": "made up", "not_followed": 5, "check": check,
+    layers |= {"total": {**COUNTERS, "accesses": 4000, "well_aligned_share": share, **({lost: 1} if lost else {})}}
+    said = {"region": 1, "instructions": 7000, "vmrun": 30, "tlb_control": {"0": 29, "3": 1}, "cpu": "made up",
+            "not_followed": 5, "check": check,
             "counters": {"layers": layers},
-            "estimate": {"kind": "estimate", "estimated_cycles": 3600.0, **ESTIMATE},
+            "estimate": {"kind": "estimate", **CYCLES, **ESTIMATE},
             "perf": {"total": {"dTLB-loads": 42}, "hypervisor": {"dTLB-loads": 2}}}  # fmt: skip
     return json.dumps({**said, **changed}) + "\n"
 
@@ -49,27 +58,33 @@ def test_the_plugin_is_told_what_stands_between_machine_and_workload(environment
     assert mmu.arguments(where, None, trace=True) == f"stack={stack},check=off,trace=/run/mmu.trace"
 
 
-def test_values_have_units_and_are_counted():
+def test_values_have_units_and_are_the_models():
     values = mmu.values_of(mmu.read(line()))
-    assert values["tlb_misses"] == result.Value.of(20, "misses", "counted")
+    assert values["tlb_misses"] == result.Value.of(20, "misses", "modelled")
     assert values["walk_refs"].unit == values["walk_refs_l1"].unit == "references"
     assert (values["accesses"].value, values["guest_user_accesses"].value) == (4000, 1000)
     assert values["accesses_not_followed"].value == 5
+    assert values["tlb_control_3"] == result.Value.of(1, "VM entries", "counted")
     units = {"tlb_fills_2m": "walks", "walk_cycles": "cycles", "flushes_cr3": "flushes", "flushed_entries": "entries",
+             "tlb_flushes_empty": "flushes", "abandoned_entries": "entries", "walks_unreadable": "walks",
              "nested_tlb_hits": "hits", "partial_walks_level2": "walks", "well_aligned_share": "ratio"}  # fmt: skip
     assert {name: values[name].unit for name in units} == units
-    assert {each.kind for each in values.values()} == {"counted"}
+    seen = {name for name, each in values.items() if each.kind != "modelled"}
+    assert seen == {"loads", "stores", "accesses_not_followed", "tlb_control_0", "tlb_control_3"}
+    assert {values[name].kind for name in seen} == {"counted"}
     assert "accesses_checked" not in values
 
 
 def test_an_estimate_says_that_it_is_one():
     values = mmu.values_of(mmu.read(line()))
-    assert values["cycles_estimate"] == result.Value.of(3600.0, "cycles (estimate)", "counted")
+    assert values["cycles_estimate_high"] == result.Value.of(3600.0, "cycles (estimate)", "modelled")
+    assert values["cycles_estimate_low"].value == 3000
     assert values["cycles_estimate_exits"].value == 2700
-    assert values["walk_share_estimate"] == result.Value.of(0.25, "ratio (estimate)", "counted")
-    unknown = {**ESTIMATE, "estimated_cycles": None, "of_instructions": None}
+    assert values["walk_share_estimate_low"] == result.Value.of(0.1, "ratio (estimate)", "modelled")
+    assert values["walk_share_estimate_high"].value == 0.25
+    unknown = {**ESTIMATE, "estimated_cycles_low": None, "estimated_cycles_high": None, "of_instructions": None}
     values = mmu.values_of(mmu.read(line(estimate=unknown)))
-    for name in ("cycles_estimate", "cycles_estimate_instructions", "walk_share_estimate"):
+    for name in ("cycles_estimate_low", "cycles_estimate_instructions", "walk_share_estimate_high"):
         assert values[name].value is None and values[name].reason, name
 
 
@@ -86,17 +101,30 @@ def test_a_line_that_is_not_whole_is_an_error(text):
 
 @pytest.mark.parametrize(("accesses", "mismatches", "right"), [(100, 0, True), (100, 1, False), (0, 0, False)])
 def test_a_wrong_address_makes_the_run_an_error(monkeypatch, accesses, mismatches, right):
-    one = cell.Cell.of(RUN, "smoke", mmu="zen2", mmu_check=True)
-    text = line(check={"accesses": accesses, "mismatches": mismatches, "faults": 0})
-    monkeypatch.setattr(cell.build, "parts_of", lambda *_, mmu: None)
+    text = line(check={"accesses": accesses, "mismatches": mismatches, "faults": 0, "unchecked": 9})
+    outcome, reason, values = ended_with(text, monkeypatch, check=True)
+    assert (outcome, reason is None) == (("success", True) if right else ("error", False))
+    assert (values["accesses_checked"].value, values["accesses_unchecked"].value) == (accesses, 9)
+    assert (values["instructions"].value, values["vm_exits"].value) == (7000, 30), "of the one plugin there is"
+
+
+def ended_with(text: str, monkeypatch, check: bool) -> Any:
+    """Outcome, reason and values of a cell of which the plugin said this."""
+    monkeypatch.setattr(emulated, "parts_of", lambda *_, mmu: None)
     monkeypatch.setattr(cell, "frozen_state", lambda _: None)
     monkeypatch.setattr(cell, "judge", lambda *_: ("success", None))
     monkeypatch.setattr(cell, "result_of", lambda _one, outcome, reason, values, _said: (outcome, reason, values))
-    monkeypatch.setattr(machine, "run", lambda *_, **given: machine.Ended([], "", text, 1.0, None))
-    outcome, reason, values = cell.run(one)
-    assert (outcome, reason is None) == (("success", True) if right else ("error", False))
-    assert values["accesses_checked"].value == accesses
-    assert (values["instructions"].value, values["vm_exits"].value) == (7000, 30), "of the one plugin there is"
+    monkeypatch.setattr(emulated, "run", lambda *_, **given: emulated.Ended([], "", text, 1.0, None))
+    return cell.run(cell.Cell.of(RUN, "smoke", mmu="zen2", mmu_check=check))
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("lost", ["", "faults", "walks_unreadable"])
+def test_an_access_that_the_model_finds_nothing_for_makes_the_run_an_error(monkeypatch, check, lost):
+    checked = {"accesses": 100, "mismatches": 0, "faults": 0, "unchecked": 0}
+    outcome, reason, _ = ended_with(line(lost=lost, check=checked if check else None), monkeypatch, check)
+    assert outcome == ("error" if lost else "success")
+    assert not lost or "for 1 accesses that the emulator made" in reason
 
 
 def test_without_the_model_its_values_are_not_there(monkeypatch):
@@ -124,6 +152,7 @@ def seen(monkeypatch) -> list[cell.Cell]:
     provenance = result.Provenance(
         commit="0",
         series={},
+        roots={},
         components={},
         command="abh run",
         seed=1,
@@ -173,7 +202,8 @@ def test_what_cannot_be_is_refused(seen, tmp_path, words, message):
 
 
 def test_the_command_that_made_a_result_names_the_model(monkeypatch):
-    monkeypatch.setattr(cell.build, "version_of", lambda _: "1")
+    monkeypatch.setattr(cell.components, "version_of", lambda _: "1")
+    monkeypatch.setattr(cell.root, "contents", lambda name: cell.root.Contents({name: "1"}))
     one = cell.Cell.of(RUN, "smoke", mmu="zen2", mmu_check=True)
     assert cell.provenance(one).command == f"abh run {RUN} --size smoke --mmu zen2 --mmu-check"
 
@@ -183,9 +213,9 @@ def test_the_command_that_made_a_result_names_the_model(monkeypatch):
 
 def test_a_trace_is_kept_and_leaves_the_result_what_it_is(seen, monkeypatch, tmp_path):
     kept = {}
-    monkeypatch.setattr(cell.build, "parts_of", lambda *_, mmu: kept.update(mmu=mmu))
+    monkeypatch.setattr(emulated, "parts_of", lambda *_, mmu: kept.update(mmu=mmu))
     monkeypatch.setattr(cell, "frozen_state", lambda _: None)
-    monkeypatch.setattr(machine, "run", lambda *_, **given: kept.update(given))
+    monkeypatch.setattr(emulated, "run", lambda *_, **given: kept.update(given))
     assert run("--results", tmp_path, "--trace", tmp_path / "t") == 0
     cell.emulate(seen[0])
     assert kept["mmu"] == "stack=hvm,check=off,trace=/run/mmu.trace" and kept["keep"] == {mmu.TRACE: tmp_path / "t"}
@@ -213,12 +243,19 @@ def swept(monkeypatch, tmp_path) -> list[list[str]]:
         return cell.result_of(one, "success", None, {})
 
     provenance = result.Provenance(
-        commit="0", series={}, components={}, command="abh run", seed=1, machine="m", when="2026-01-01T00:00:00+00:00"
+        commit="0",
+        series={},
+        components={},
+        roots={},
+        command="abh run",
+        seed=1,
+        machine="m",
+        when="2026-01-01T00:00:00+00:00",
     )
     monkeypatch.setattr(cell, "run", ran)
     monkeypatch.setattr(cell, "provenance", lambda _: provenance)
     monkeypatch.setattr(matrix, "fingerprint", lambda one: f"{one.run} {one.size}")
-    monkeypatch.setattr(build, "key_of", lambda name: f"{name} 1")
+    monkeypatch.setattr(components, "key_of", lambda name: f"{name} 1")
     monkeypatch.setattr(mmu, "program", program)
     monkeypatch.setattr(paths, "MEASURED", tmp_path)
     return asked
@@ -237,7 +274,7 @@ def test_a_sweep_replays_on_every_processor_and_is_made_once(swept, monkeypatch,
     assert (written["run"], len(written["replays"])) == (RUN, len(swept))
     asked = len(swept)
     assert sweep() == 0 and len(swept) == asked, "it holds"
-    monkeypatch.setattr(build, "key_of", lambda name: f"{name} 2")
+    monkeypatch.setattr(components, "key_of", lambda name: f"{name} 2")
     assert sweep() == 0 and len(swept) == 2 * asked, "another model"
 
 
@@ -257,22 +294,101 @@ def test_a_broken_sweep_is_an_error(tmp_path):
 
 
 def test_the_models_speed_is_told_in_one_object(monkeypatch, capsys):
-    def emulate(one: cell.Cell) -> machine.Ended:
+    def emulate(one: cell.Cell) -> emulated.Ended:
         if one.trace:
             one.trace.write_bytes(bytes(500))
-        return machine.Ended([], "", line() if one.mmu else "", 10.0 if one.mmu else 4.0, None)
+        return emulated.Ended([], "", line() if one.mmu else "", 10.0 if one.mmu else 4.0, None)
 
     processor_seconds = itertools.cycle((2.0, 6.0))
     monkeypatch.setattr(cell, "emulate", emulate)
     monkeypatch.setattr(bench_model, "_watch", lambda seen, over: seen.__setitem__(0, next(processor_seconds)))
     monkeypatch.setattr(mmu, "program", lambda words, folder: "")
-    args = cli.parse(["bench-model", "--runs", "1"])
+    args = cli.parse(["bench-model", "--runs", "1", "--json"])
     assert args.run(args) == 0
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    found = json.loads(capsys.readouterr().out)
     assert (found["ratio"], found["live_accesses_per_second"], found["trace_bits_per_access"]) == (2.5, 400, 1)
     assert (found["processor_ratio"], found["added_accesses_per_processor_second"]) == (3, 1000)
     assert len(found["load_before_and_after"]) == 2
     assert found["kind"] == "measured" and found["replay_accesses_per_second_1_threads"] > 0
-    monkeypatch.setattr(cell, "emulate", lambda one: machine.Ended([], "", "", 1.0, "it hung"))
+    monkeypatch.setattr(cell, "emulate", lambda one: emulated.Ended([], "", "", 1.0, "it hung"))
     with pytest.raises(AbhError, match="did not end well"):
         args.run(args)
+
+
+# --- organisations ------------------------------------------------------------------------------------------------
+
+
+def organised(words: list[str]) -> list[dict[str, object]]:
+    """What abh-mmu says to such words: a replay for each organisation named."""
+    options = list(itertools.pairwise(words))
+    machine, large = (next(value for key, value in options if key == name) for name in ("--machine", "--superpages"))
+    counted = {"total": {"refills": 10, "refill_cycles": 300, "table_loads_user_l1": 20, "loads": 1000, "stores": 0,
+                         "fetches": 0}}  # fmt: skip
+    return [
+        {"organisation": name, "machine": machine, "superpages": large == "on",
+         "counters": {"layers": counted, "table": {"bytes": 4096, "pages_mapped": 100}}}
+        for key, name in options
+        if key == "--organisation"
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def replayed(swept, monkeypatch) -> list[list[str]]:
+    """What abh-mmu was asked, which now answers as for organisations."""
+    asked: list[list[str]] = []
+
+    def program(words: list[str], folder: Path) -> str:
+        asked.append(words)
+        assert words[:2] == ["organisations", mmu.TRACE] and (folder / mmu.TRACE).read_text() == "a trace"
+        return json.dumps(organised(words))
+
+    monkeypatch.setattr(mmu, "program", program)
+    return asked
+
+
+def organise() -> int:
+    args = cli.parse(["organisations", RUN])
+    return int(args.run(args))
+
+
+def test_each_batch_of_organisations_is_replayed_once(replayed, monkeypatch, tmp_path):
+    assert organise() == 0
+    assert len(replayed) == len(organisations.BATCHES)
+    written = organisations.read(tmp_path / "mmu/organisations" / f"{RUN}.json")
+    assert len(written["replays"]) == sum(len(batch.organisations) for batch in organisations.BATCHES)
+    assert organise() == 0 and len(replayed) == len(organisations.BATCHES), "they hold"
+    monkeypatch.setattr(components, "key_of", lambda name: f"{name} 2")
+    assert organise() == 0 and len(replayed) == 2 * len(organisations.BATCHES), "another model"
+
+
+def test_an_interrupted_replay_goes_on_where_it_stopped(replayed, monkeypatch, tmp_path):
+    program = mmu.program
+
+    def interrupted(words: list[str], folder: Path) -> str:
+        if len(replayed) == 2:
+            raise KeyboardInterrupt
+        return program(words, folder)
+
+    monkeypatch.setattr(mmu, "program", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        organise()
+    monkeypatch.setattr(mmu, "program", program)
+    assert organise() == 0
+    assert [words[2:] for words in replayed] == [batch.words for batch in organisations.BATCHES], "each one once"
+
+
+def test_broken_replays_of_organisations_are_an_error(tmp_path):
+    path = tmp_path / "replays.json"
+    for text in ("", "{}", '{"run": "x", "fingerprint": "y", "replays": [{}]}'):
+        path.write_text(text)
+        with pytest.raises(AbhError, match="no replays of organisations"):
+            organisations.read(path)
+
+
+def test_organisations_and_machines_are_those_of_the_model():
+    known = (mmu.CPUS.parent / "organisations/src/catalogue.rs").read_text()
+    machines = {path.stem for path in (mmu.CPUS.parent / "organisations/machines").glob("*.toml")} | set(mmu.cpus())
+    for batch in organisations.BATCHES:
+        assert batch.machine in machines
+        for name in batch.organisations:
+            assert f'"{name}": "' in known, name

@@ -8,19 +8,20 @@ import json
 import re
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import test_report_matrix as matrix
 
-from abh.bench.result import alloc_ratio
-from abh.bench.spec import Run
 from abh.errors import AbhError
-from abh.report import figures, reference
+from abh.report import figures, reference, svg
 from abh.report.load import load
 from abh.report.study import Number, Plan, Study, make_study, read_plan
+from abh.schema.result import alloc_ratio
+from abh.schema.spec import Run
 
 FIGURES = {figure.name: figure for figure in figures.find()}
-OVER_MATRIX = ["alloc_ratio", "faults", "host_coverage", "memory"]
+OVER_MATRIX = ["alloc_ratio", "faults", "host_coverage", "memory", "vm_exits"]
 
 
 @pytest.fixture(name="study", scope="module")
@@ -29,7 +30,7 @@ def _study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def test_the_figures_are_found() -> None:
-    assert {"abh_tab01", "abh_tab02", "alloc_ratio", "faults", "host_coverage", "memory"} <= set(FIGURES)
+    assert {"abh_tab01", "abh_tab02", "alloc_ratio", "faults", "host_coverage", "memory", "vm_exits"} <= set(FIGURES)
 
 
 @pytest.mark.parametrize("name", OVER_MATRIX)
@@ -49,7 +50,7 @@ def test_na_is_never_zero_in_a_figure(name: str, study: Study) -> None:
     shown = 0
     for workload, panel in zip(study.plan.workloads, html.split('<div class="panel">')[1:], strict=True):
         policies = re.findall(r"<span>([\w-]+)</span></th>", panel)
-        for line in re.findall(r'<tr><th scope="row">.*?</tr>', panel):
+        for line in re.findall(r'<tr><th scope="row">.*?</tr>', panel[: panel.index("</table>")]):
             environment = re.findall(r'<th scope="row">([\w-]+)', line)[0]
             cells = re.findall(r'<td class="num">(.*?)</td>', line)
             for policy, cell in zip(policies, cells, strict=True):
@@ -98,10 +99,10 @@ def test_table_1_is_beside_ours(study: Study) -> None:
     by_key = dict(zip(keys, rows, strict=True))
     gcc = by_key["cc1", "thp", "alloc_ratio"]
     ours = study.value(Run("cc1", "native", "thp"), "alloc_ratio").value
-    assert gcc["reference"] == pytest.approx(0.7444) and gcc["counted"] == ours
+    assert gcc["reference"] == pytest.approx(0.7444) and gcc["value"] == ours
     assert gcc["ratio"] == pytest.approx(ours / 0.7444)
     minor, huge = (study.value(Run("cc1", "native", "thp"), key).value for key in ("minor_faults", "huge_faults"))
-    assert by_key["cc1", "thp", "regular_faults"]["counted"] == minor - huge
+    assert by_key["cc1", "thp", "regular_faults"]["value"] == minor - huge
     xalan = by_key["xalan", "thp", "alloc_ratio"]
     assert (xalan["reference"], xalan["ratio"], xalan["reason"]) == (0, None, "the paper's number is 0")
 
@@ -112,7 +113,7 @@ def test_table_1_without_our_numbers_is_na(tmp_path: Path) -> None:
     plan = Plan(("cc1",), ("native", "kvm-hap"), ("thp",), {"cc1": "no.such"})
     study = make_study(plan, load(tmp_path))
     for row in FIGURES["abh_tab01"].table(study):
-        assert (row["reference"], row["counted"], row["ratio"], row["reason"]) == (None, None, None, "not run")
+        assert (row["reference"], row["value"], row["ratio"], row["reason"]) == (None, None, None, "not run")
     html = str(FIGURES["abh_tab01"].render(study))
     assert "no row no.such" in html and html.count("n/a<a") == 9
 
@@ -230,10 +231,90 @@ def test_an_incomplete_script_is_an_error(tmp_path: Path) -> None:
     script.write_text("TITLE = CAPTION = ''\nKINDS = ('counted',)\n")
     with pytest.raises(AbhError, match="incomplete") as caught:
         figures.load(script)
-    assert "table, render" in str(caught.value)
-    script.write_text("TITLE = CAPTION = ''\nKINDS = ('timed',)\ntable = render = None\n")
+    assert "ORDER, table, render" in str(caught.value)
+    script.write_text("ORDER = 1\nTITLE = CAPTION = ''\nKINDS = ('timed',)\ntable = render = None\n")
     with pytest.raises(AbhError, match="unknown kind"):
         figures.load(script)
+    for order in ("-1", "'first'", "True"):
+        script.write_text(f"ORDER = {order}\nTITLE = CAPTION = ''\nKINDS = ('counted',)\ntable = render = None\n")
+        with pytest.raises(AbhError, match="has no place"):
+            figures.load(script)
+
+
+def test_figures_stand_in_the_order_of_the_argument(tmp_path: Path) -> None:
+    orders = [figure.order for figure in figures.find()]
+    assert orders == sorted(set(orders)), "two figures have one place"
+    assert figures.find()[0].name == "what_abh_changes"
+    for name, order in (("a", 30), ("b", 4)):
+        text = f"ORDER = {order}\nTITLE = CAPTION = ''\nKINDS = ('counted',)\ntable = render = None\n"
+        (tmp_path / f"{name}.py").write_text(text)
+    assert [figure.name for figure in figures.find(tmp_path)] == ["b", "a"]
+
+
+def test_a_figure_shows_no_kind_that_it_does_not_name(tmp_path: Path) -> None:
+    folder = matrix.write_asked(tmp_path)
+    study = make_study(matrix.PLAN, load(folder), folder)
+    for figure in figures.find():
+        kinds = {row["kind"] for row in figure.table(study) if "kind" in row}
+        assert kinds <= {*figure.kinds, "n/a"}, figure.name
+
+
+def test_a_picture_has_one_kind_and_every_number(study: Study) -> None:
+    for name in OVER_MATRIX:
+        drawn = FIGURES[name].chart(study)
+        assert drawn and drawn.kinds == "counted" and len(drawn.panels) == 8, name
+        picture = ElementTree.fromstring(svg.standalone(drawn))
+        shown = " ".join(text for text in picture.itertext())
+        assert all(workload in shown for workload in study.plan.workloads)
+    marks = [mark for panel in FIGURES["alloc_ratio"].chart(study).panels for _, line in panel.lines for mark in line]
+    values = [row["value"] for row in FIGURES["alloc_ratio"].table(study)]
+    assert [mark.value.value for mark in marks] == values
+
+
+def test_a_range_of_draws_is_shown(tmp_path: Path) -> None:
+    path = matrix.write(tmp_path) / "mcf@native~thp.json"
+    data = json.loads(path.read_text()) | {"draws": 3}
+    data["values"]["alloc_ratio"] |= {"value": 0.5, "low": 0.25, "high": 0.75}
+    data["values"]["minor_faults"] |= {"value": 30, "low": 20, "high": 60}
+    path.write_text(json.dumps(data))
+    study = make_study(matrix.PLAN, load(tmp_path), tmp_path)
+    (row,) = [row for row in FIGURES["alloc_ratio"].table(study) if row["draws"] == 3]
+    assert (row["value"], row["low"], row["high"]) == (0.5, 0.25, 0.75)
+    assert {row["draws"] for row in FIGURES["alloc_ratio"].table(study)} == {1, 3, "n/a"}
+    html = str(FIGURES["alloc_ratio"].render(study))
+    assert "[25.0%\N{EN DASH}75.0%]" in html and '<i class="bar b2" style="left:25.00%;width:50.00%"' in html
+    assert "whisker" in svg.standalone(FIGURES["alloc_ratio"].chart(study))
+    reg = study.value(Run("mcf", "native", "reg"), "minor_faults").value
+    saved = study.saved(Run("mcf", "native", "thp"), "minor_faults")
+    assert (saved.low, saved.value, saved.high) == (1 - 60 / reg, 1 - 30 / reg, 1 - 20 / reg)
+
+
+def test_what_is_huge_in_both_is_between_bounds(tmp_path: Path) -> None:
+    figure = FIGURES["host_coverage"]
+
+    def shown(guest: int, host: int, mapped: int) -> dict[str, object]:
+        data = matrix.result("sqlite", "kvm-hap", "thp")
+        for name, kib in (("guest_huge_kib", guest), ("host_huge_kib", host), ("host_mapped_kib", mapped)):
+            data["values"][name] = {"value": kib, "unit": "KiB", "kind": "counted"}
+        (tmp_path / f"{data['run']}.json").write_text(json.dumps(data))
+        study = make_study(matrix.PLAN, load(tmp_path), tmp_path)
+        (row,) = figure.table(study)
+        return row | {"html": str(figure.render(study))}
+
+    row = shown(60, 80, 100)
+    assert (row["value"], row["both_at_least"], row["both_at_most"]) == (0.8, pytest.approx(0.4), 0.6)
+    assert "40.0% to 60.0%" in row["html"]
+    assert (shown(10, 20, 100)["both_at_least"], shown(10, 20, 100)["both_at_most"]) == (0, 0.1)
+    assert "more in hugepages than the host had mapped" in shown(120, 80, 100)["html"]
+
+
+def test_an_older_result_has_no_coverage(tmp_path: Path) -> None:
+    data = matrix.result("sqlite", "kvm-hap", "thp")
+    del data["values"]["host_mapped_kib"]
+    (tmp_path / f"{data['run']}.json").write_text(json.dumps(data))
+    study = make_study(matrix.PLAN, load(tmp_path), tmp_path)
+    assert "no value `host_mapped_kib`" in FIGURES["host_coverage"].empty(study)
+    assert "no value `host_mapped_kib`" in FIGURES["host_coverage"].render(study)
 
 
 def test_a_script_runs_alone(
@@ -258,6 +339,7 @@ def test_a_script_runs_alone(
         (None, "percent", "n/a"),
         (0, "percent", "0.0%"),
         (0.0922, "percent", "9.2%"),
+        (0.000123, "percent", "0.012%"),
         (0.0204, "times", "0.020"),
         (1.5, "times", "1.50"),
         (3404457, "count", "3\u202f404\u202f457"),

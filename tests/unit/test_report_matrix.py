@@ -14,11 +14,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.bench import spec
-from abh.bench.spec import Run
-from abh.commands import allocators
+from abh.compare import allocators
 from abh.report.load import load
 from abh.report.study import Plan, Study, make_study
+from abh.schema import spec
+from abh.schema.spec import Run
 
 WORKLOADS = ("sqlite", "cpython", "cc1", "xalan", "mcf", "dedup", "tlb-overflow", "set-conflict")
 ENVIRONMENTS = ("native", "kvm-hap", "kvm-shadow", "xen-hap", "xen-shadow", "xen-pv")
@@ -44,7 +44,7 @@ PLAN = Plan(
     POLICIES,
     COUNTERPARTS,
     {"policy reg": "4 KiB pages only.", "environment kvm-hap": "KVM guest, two-dimensional paging."},
-    {(environment, "smoke"): RAM_MIB for environment in ENVIRONMENTS},
+    {environment: environment.split("-")[-1] for environment in ENVIRONMENTS},
 )
 
 
@@ -64,6 +64,7 @@ def result(workload: str, environment: str, policy: str) -> dict[str, Any]:
         "provenance": {
             "commit": "0123456789abcdef0123456789abcdef01234567",
             "series": {"kernel-patches/6.12": "ab" * 32, "hypervisor/xen/4.20": "cd" * 32},
+            "roots": {"build": "0"},
             "components": {"linux": "6.12.117-1", "qemu": "1:10.0.7+ds-0+deb13u1", "xen": "4.20.2"},
             "command": f"abh run {run} --size smoke",
             "seed": 1,
@@ -85,6 +86,7 @@ def _values(workload: str, environment: str, policy: str) -> dict[str, Any]:
         "alloc_ratio": (512 * huge / (512 * huge + minor - huge), "ratio"),
         "guest_huge_kib": (huge * 2048, "KiB"),
         "rss_peak_kib": (total * 4 + huge * 96, "KiB"),
+        "instructions": (total * 1000 - huge, "instructions"),
     }
     values = {name: {"value": number, "unit": unit, "kind": "counted"} for name, (number, unit) in counted.items()}
     values["elapsed_s"] = {"value": 12.5, "unit": "s", "kind": "emulated"}
@@ -96,11 +98,9 @@ def _values(workload: str, environment: str, policy: str) -> dict[str, Any]:
     }
     if environment != "native":
         backed = {"kvm-hap": 0.9, "kvm-shadow": 0.4, "xen-hap": 0.97}.get(environment, 0.0)
-        values["host_huge_kib"] = {
-            "value": int(RAM_MIB * 1024 * backed) // 2048 * 2048,
-            "unit": "KiB",
-            "kind": "counted",
-        }
+        below = {"host_huge_kib": int(RAM_MIB * 1024 * backed) // 2048 * 2048, "host_mapped_kib": RAM_MIB * 1024}
+        values |= {name: {"value": number, "unit": "KiB", "kind": "counted"} for name, number in below.items()}
+        values["vm_exits"] = {"value": minor // 10, "unit": "exits", "kind": "counted"}
     return values
 
 
@@ -126,17 +126,23 @@ MODELLED = {
     "guest_user_accesses": (1000, "accesses"),
     "guest_user_walk_cycles": (1500, "cycles"),
     "walks_completed": (40, "walks"),
+    "walk_cycles": (2000, "cycles"),
+    "walk_share_estimate_low": (0.1, "ratio (estimate)"),
+    "walk_share_estimate_high": (0.2, "ratio (estimate)"),
     "fills_2m_2m": (30, "walks"),
     "fills_2m_4k": (10, "walks"),
 }
 # What is run under policies that PLAN does not have, beside the values of thp-paper.
 OTHERS: dict[str, dict[str, int]] = {
-    "dedup@native~abh": {"instructions": 1, "huge_splits": 0, "huge_pmd_splits": 3, "rss_peak_kib": 10**6},
-    "sqlite@native~abh": {"instructions": 1, "huge_splits": 0, "huge_pmd_splits": 0, "free_hugepages": 300},
+    "dedup@native~abh": {"huge_splits": 0, "huge_pmd_splits": 3, "rss_peak_kib": 10**6},
+    "sqlite@native~abh": {"huge_splits": 0, "huge_pmd_splits": 0, "free_hugepages": 300},
+    "mcf@kvm-hap~abh": {"minor_faults": 500, "vm_exits": 90, "rss_peak_kib": 10**6},
+    "sqlite@kvm-hap~abh-off": {"minor_faults": 700},
     "sqlite@native~abh-none": {"minor_faults": 100_000},
     "sqlite@native~abh-no-heap-end": {"minor_faults": 9},
     "sqlite@kvm-hap~abh-fragmented": {"huge_fallbacks": 90, "free_hugepages": 0},
     "set-conflict@native~abh-no-offset": {"congruent": 18},
+    "mcf@xen-shadow~thp-xen2m": {"host_huge_kib": 51200},
 }
 EXPLAINED = {"faults_huge": (12, "count"), "faults_not_covered": (900, "count"), "faults_not_anon": (88, "count")}
 
@@ -156,17 +162,26 @@ def write_asked(folder: Path) -> Path:
         (own / f"{run}.json").write_text(json.dumps(data), encoding="utf-8")
     replay = {"cpu": "zen2", "sweep": None, "counters": {"layers": {"guest_user": {"tlb_misses": 1, "accesses": 9}}}}
     sweep = {"run": "mcf@native~thp", "fingerprint": "", "replays": [replay]}
-    for place, counted in (("mmu/zen2", MODELLED), ("explained", EXPLAINED)):
-        for run in (Run("tlb-overflow", "native", "thp"), Run("mcf", "kvm-hap", "reg"), Run("mcf", "kvm-hap", "thp")):
-            data = result(run.workload, run.environment, run.policy)
-            more = {
-                name: {"value": number, "unit": unit, "kind": "counted"} for name, (number, unit) in counted.items()
-            }
+    for place, kind, said in (("mmu/zen2", "modelled", MODELLED), ("explained", "counted", EXPLAINED)):
+        asked = (("tlb-overflow", "native", "thp"), *(("mcf", "kvm-hap", policy) for policy in ("reg", "thp", "abh")))
+        for run in (Run(*names) for names in asked):
+            data = result(run.workload, run.environment, "thp") | {"run": str(run), "policy": run.policy}
+            more = {name: {"value": number, "unit": unit, "kind": kind} for name, (number, unit) in said.items()}
             data["values"] |= more
             (folder / place).mkdir(parents=True, exist_ok=True)
             (folder / place / f"{run}.json").write_text(json.dumps(data), encoding="utf-8")
+    for policy in ("thp", "abh"):
+        data = result("xz", "native", "thp") | {"run": f"xz@native~{policy}", "policy": policy, "size": "paper"}
+        (folder / "paper/compat").mkdir(parents=True, exist_ok=True)
+        (folder / f"paper/compat/xz@native~{policy}.json").write_text(json.dumps(data), encoding="utf-8")
     (folder / "mmu/sweep").mkdir()
     (folder / "mmu/sweep/mcf@native~thp.json").write_text(json.dumps(sweep), encoding="utf-8")
+    counted = {"loads": 6, "stores": 3, "fetches": 1, "refills": 1, "refill_cycles": 37, "table_loads_user_l1": 2}
+    other = {"organisation": "g16", "machine": "r4700", "superpages": False,
+             "counters": {"layers": {"total": counted}, "table": {"bytes": 4000, "pages_mapped": 100}}}  # fmt: skip
+    (folder / "mmu/organisations").mkdir()
+    replayed = {"run": "mcf@native~thp", "fingerprint": "", "replays": [other]}
+    (folder / "mmu/organisations/mcf@native~thp.json").write_text(json.dumps(replayed), encoding="utf-8")
     return folder
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import test_report_matrix as matrix
 
-from abh.bench.spec import Run
 from abh.report import figures, modelled
 from abh.report.load import load
 from abh.report.study import Study, make_study
+from abh.schema.spec import Run
 
 FIGURES = {
     name: figures.load(figures.FIGURES / f"{name}.py")
-    for name in ("abh_prose", "page_sizes", "tlb_misses", "tlb_sweep", "walk_cycles", "walk_share")
+    for name in ("abh_prose", "organisations", "page_sizes", "tlb_misses", "tlb_sweep", "walk_cycles", "walk_share")
 }
 COUNTED = {
     "guest_user_tlb_misses": (20, "misses"),
@@ -32,7 +32,7 @@ def write(folder: Path, environment: str, policy: str, **more: int) -> None:
     made = matrix.result("sqlite", environment, "reg") | {"policy": policy, "run": f"sqlite@{environment}~{policy}"}
     counted = COUNTED | {name: (number, "walks") for name, number in more.items()}
     for name, (number, unit) in counted.items():
-        made["values"][name] = {"value": number, "unit": unit, "kind": "counted"}
+        made["values"][name] = {"value": number, "unit": unit, "kind": "modelled"}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"sqlite@{environment}~{policy}.json").write_text(json.dumps(made))
 
@@ -66,7 +66,7 @@ def test_the_programs_own_accesses_are_what_a_number_is_of(study: Study, name: s
     assert [(row["cpu"], row["environment"]) for row in rows] == [
         ("i7-3770", "native"), ("zen2", "native"), ("zen2", "kvm-hap"),
     ]  # fmt: skip
-    assert {(row["value"], row["unit"], row["kind"]) for row in rows} == {(share, unit, "counted")}
+    assert {(row["value"], row["unit"], row["kind"]) for row in rows} == {(share, unit, "modelled")}
     html = str(FIGURES[name].render(study))
     assert html.count('<div class="panel">') == 2 and "<h4>zen2</h4>" in html
     assert "not run" in html, "a run that is missing beside others says so"
@@ -85,12 +85,27 @@ def test_page_sizes_are_shares_of_the_walks(study: Study) -> None:
 def test_the_walks_share_is_shown_as_the_model_says_it(study: Study, tmp_path: Path) -> None:
     for path in tmp_path.glob("mmu/*/*.json"):
         made = json.loads(path.read_text())
-        made["values"]["walk_share_estimate"] = {"value": 0.125, "unit": "ratio (estimate)", "kind": "counted"}
+        for end, share in (("low", 0.125), ("high", 0.25)):
+            name = f"walk_share_estimate_{end}"
+            made["values"][name] = {"value": share, "unit": "ratio (estimate)", "kind": "modelled"}
         path.write_text(json.dumps(made))
     rows = FIGURES["walk_share"].table(study)
-    assert [(row["value"], row["unit"]) for row in rows] == [(0.125, "ratio (estimate)")] * 3
-    assert "12.5%" in str(FIGURES["walk_share"].render(study))
+    assert [(row["value"], row["high"], row["unit"]) for row in rows] == [(0.125, 0.25, "ratio (estimate)")] * 3
+    html = str(FIGURES["walk_share"].render(study))
+    assert html.count("12.5%\N{EN DASH}25.0%") == 3
+    assert "left:50.00%" in html and "left:100.00%" in html, "a mark at either end"
     assert "estimate" in FIGURES["walk_share"].caption and "estimate" in FIGURES["abh_prose"].caption
+
+
+def test_a_picture_has_the_panels_of_every_processor(study: Study) -> None:
+    drawn = FIGURES["tlb_misses"].chart(study)
+    assert drawn and [panel.title for panel in drawn.panels] == ["sqlite, i7-3770", "sqlite, zen2"]
+    assert drawn.kinds == "modelled" and {name for _, name in drawn.legend} == {"reg", "thp"}
+
+
+def test_results_of_the_model_alone_are_shown(study: Study, tmp_path: Path) -> None:
+    alone = make_study(matrix.PLAN, {}, tmp_path)
+    assert alone.plan.policies == () and "2.0%" in FIGURES["tlb_misses"].render(alone)
 
 
 def change(study: Study, quantity: str) -> dict[str, object]:
@@ -101,10 +116,11 @@ def change(study: Study, quantity: str) -> dict[str, object]:
 def test_the_papers_numbers_stand_beside_the_same_changes(study: Study, tmp_path: Path) -> None:
     quantity = "page_walk_cycles_change_abh_bound"
     row = change(study, quantity)
-    assert (row["reference"], row["counted"], row["reason"]) == (-0.9, None, "sqlite@kvm-hap~abh: not run")
+    assert (row["reference"], row["modelled_low"], row["reason"]) == (-0.9, None, "sqlite@kvm-hap~abh: not run")
     for policy, cycles in (("thp", 2000), ("abh", 500)):
         write(tmp_path / "mmu/zen2", "kvm-hap", policy, walk_cycles=cycles)
-    assert change(study, quantity)["counted"] == -0.75
+    found = change(study, quantity)
+    assert found["modelled_low"] == found["modelled_high"] == -0.75, "no part of the estimate"
     html = str(FIGURES["abh_prose"].render(study))
     assert "-75.0%" in html and "-90.0%" in html and "n/a" in html
 
@@ -114,7 +130,8 @@ def test_without_the_model_a_figure_says_how_to_have_it(name: str, tmp_path: Pat
     matrix.write(tmp_path)
     study = make_study(matrix.PLAN, load(tmp_path), tmp_path)
     assert FIGURES[name].table(study) == []
-    assert "make mmu" in str(FIGURES[name].render(study))
+    assert FIGURES[name].command in ("make mmu", "make organisations")
+    assert FIGURES[name].command in str(FIGURES[name].render(study))
 
 
 def test_two_kinds_share_no_axis(study: Study, tmp_path: Path) -> None:
@@ -144,3 +161,23 @@ def test_a_sweep_is_a_row_for_each_processor_and_size(study: Study, tmp_path: Pa
     ]  # fmt: skip
     html = str(FIGURES["tlb_sweep"].render(study))
     assert "zen2, stlb of 128" in html and "30.0%" in html and "not replayed" in html
+
+
+def test_an_organisation_is_a_row_on_each_machine(study: Study, tmp_path: Path) -> None:
+    def replay(name: str, refills: int, pages: int) -> dict[str, object]:
+        counted = {"loads": 600, "stores": 300, "fetches": 100, "refills": refills, "refill_cycles": 37 * refills,
+                   "table_loads_user_l1": 2 * refills, "table_loads_root_memory": refills}  # fmt: skip
+        counters = {"layers": {"total": counted}, "table": {"bytes": 4000, "pages_mapped": pages}}
+        return {"organisation": name, "machine": "r4700", "superpages": name == "mpt", "counters": counters}
+
+    path = tmp_path / "mmu/organisations/mcf@native~thp.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replays = [replay("g16", 20, 100), replay("mpt", 0, 0)]
+    path.write_text(json.dumps({"run": path.stem, "fingerprint": "", "replays": replays}))
+    table = FIGURES["organisations"].table(study)
+    rows = {(row["organisation"], row["machine"], row["quantity"]): row for row in table}
+    values = [row["value"] for (name, *_), row in rows.items() if name == "g16"]
+    assert values == [20.0, 37.0, 3.0, 40.0] and {row["kind"] for row in rows.values()} == {"modelled"}
+    assert [row["value"] for (name, *_), row in rows.items() if name == "mpt"] == [0.0, None, None, None]
+    html = str(FIGURES["organisations"].render(study))
+    assert "37.00" in html and "r4700, large pages" in html and "nothing was refilled" in html

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from pathlib import Path
@@ -12,12 +11,12 @@ from typing import Any
 import pytest
 import test_report_matrix as matrix
 
-from abh.bench.spec import Run
 from abh.errors import AbhError
+from abh.files import write_csv, write_text
 from abh.report import page
 from abh.report.load import load
 from abh.report.study import Number, Plan, divide, make_study, missing, one_axis
-from abh.report.write import write_csv, write_text
+from abh.schema.spec import Run
 
 RUN = Run("sqlite", "kvm-hap", "thp")
 
@@ -112,10 +111,8 @@ def test_relative_and_coverage_are_ratios(tmp_path: Path) -> None:
     faults = {policy: study.value(Run("sqlite", "kvm-hap", policy), "minor_faults").value for policy in ("reg", "thp")}
     expected = Number(faults["thp"] / faults["reg"], "ratio", "counted")
     assert study.relative(RUN, "minor_faults") == expected
-    huge = study.value(RUN, "host_huge_kib").value
-    assert study.host_coverage(RUN) == Number(huge / (matrix.RAM_MIB * 1024), "ratio", "counted")
-    unknown = dataclasses.replace(study, plan=dataclasses.replace(study.plan, ram_mib={}))
-    assert "vm-configs/kvm-hap.toml" in str(unknown.host_coverage(RUN).reason)
+    huge, mapped = (study.value(RUN, f"host_{name}_kib").value for name in ("huge", "mapped"))
+    assert study.host_coverage(RUN) == Number(huge / mapped, "ratio", "counted")
 
 
 def test_kinds_and_units_do_not_mix() -> None:
@@ -134,11 +131,24 @@ def test_dividing_by_zero_is_not_a_number() -> None:
     assert divide(zero, Number(5, "count", "counted")).value == 0
 
 
-def test_results_widen_the_plan(tmp_path: Path) -> None:
-    put(tmp_path, {**matrix.result("sqlite", "kvm-hap", "thp")})
-    study = make_study(Plan(("cc1",), ("native",), ("reg",)), load(tmp_path))
-    assert study.plan.workloads == ("cc1", "sqlite") and study.plan.policies == ("reg", "thp")
-    assert len(study.not_run()) == 7
+def test_a_study_is_what_was_run(tmp_path: Path) -> None:
+    for environment, policy in (("kvm-hap", "thp"), ("native", "reg")):
+        put(tmp_path, matrix.result("sqlite", environment, policy))
+    put(tmp_path, matrix.result("sqlite", "native", "reg") | {"run": "zlib@native~reg", "workload": "zlib"})
+    known = Plan(("sqlite", "cc1"), ("native", "xen-pv", "kvm-hap"), ("reg", "thp", "abh"))
+    study = make_study(known, load(tmp_path))
+    assert study.plan.workloads == ("sqlite", "zlib"), "what only the results know comes last"
+    assert (study.plan.environments, study.plan.policies) == (("native", "kvm-hap"), ("reg", "thp"))
+    assert len(study.not_run()) == 5, "of what was run at all, each missing cell is one"
+    assert study.known.policies == known.policies and study.known.workloads == ("sqlite", "cc1", "zlib")
+
+
+def test_a_median_over_draws_keeps_its_range() -> None:
+    top, bottom = Number(30, "count", "counted", None, 20, 60), Number(10, "count", "counted", None, 8, 20)
+    assert divide(top, bottom) == Number(3.0, "ratio", "counted", None, 1.0, 7.5)
+    assert divide(top, Number(10, "count", "counted")) == Number(3.0, "ratio", "counted", None, 2.0, 6.0)
+    assert top.map(lambda value: -value) == Number(-30, "count", "counted", None, -60, -20)
+    assert missing("not run").map(lambda value: -value) == missing("not run")
 
 
 def test_writing_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

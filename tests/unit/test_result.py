@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from abh.bench import result
-from abh.bench.result import Provenance, Result, Value, alloc_ratio, kind_of_unit
 from abh.errors import AbhError
 from abh.paths import CHECKOUT
+from abh.schema import result
+from abh.schema.result import Provenance, Result, Value, alloc_ratio, kind_of_unit
 
 # Table 1 of the paper: regular faults, huge faults, printed ratio in percent.
 TABLE_1 = {
@@ -39,15 +39,24 @@ TABLE_1 = {
 
 texts = st.text(min_size=1).filter(lambda text: bool(text.strip()))
 words = st.from_regex(r"[a-z][a-z0-9]{0,9}(-[a-z0-9]{1,5})?", fullmatch=True)
-kinds = st.sampled_from(["counted", "emulated", "measured", "reference"])
+kinds = st.sampled_from(["counted", "modelled", "emulated", "measured", "reference"])
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-known = st.builds(Value, value=numbers, unit=texts, kind=kinds, reason=st.none() | texts)
+known = st.builds(
+    Value,
+    value=numbers,
+    unit=texts,
+    kind=kinds,
+    reason=st.none() | texts,
+    low=st.none() | numbers,
+    high=st.none() | numbers,
+)
 unknown = st.builds(Value, value=st.none(), unit=texts, kind=kinds, reason=texts)
 provenances = st.builds(
     Provenance,
     commit=texts,
     series=st.dictionaries(texts, texts, max_size=3),
     components=st.dictionaries(texts, texts, max_size=3),
+    roots=st.dictionaries(texts, texts, max_size=3),
     command=texts,
     seed=st.integers(),
     machine=texts,
@@ -70,6 +79,7 @@ def results(draw: st.DrawFn) -> Result:
         reason=None if outcome == "success" else draw(texts),
         values=draw(st.dictionaries(names, known | unknown, max_size=4)),
         provenance=draw(provenances),
+        draws=draw(st.integers(1, 99)),
     )
 
 
@@ -90,12 +100,14 @@ def example(**changes: Any) -> dict[str, Any]:
         "provenance": {
             "commit": "abc",
             "series": {"kernel-patches/6.12": "sha256:1"},
+            "roots": {"build": "0"},
             "components": {"linux": "6.12.117-1"},
             "command": "abh run sqlite@kvm-hap~thp",
             "seed": 1,
             "machine": "kvm",
             "when": "2026-01-01T00:00:00+00:00",
         },
+        "draws": 1,
     }
     return {**table, **changes}
 
@@ -111,7 +123,7 @@ def refused(tmp_path: Path, content: object, *expected: str) -> None:
 
 @given(given=results())
 def test_what_is_written_is_read_back(given: Result, tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.mktemp("r") / "one.json"
+    path = tmp_path_factory.getbasetemp() / "one.json"  # a folder for each of 100 examples takes long
     result.write(given, path)
     assert result.read(path) == given
     assert [type(value.value) for value in result.read(path).values.values()] == [
@@ -125,6 +137,12 @@ def test_the_file_is_the_contract(tmp_path: Path) -> None:
     result.write(result.read(source), copy)
     assert json.loads(copy.read_text(encoding="utf-8")) == example()
     assert copy.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_result_that_does_not_say_of_how_many_draws_it_is_is_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps({name: each for name, each in example().items() if name != "draws"}), encoding="utf-8")
+    assert result.read(path).draws == 1
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

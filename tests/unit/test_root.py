@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from abh.bench import root, spec
+from abh.build import root
 from abh.errors import AbhError
+from abh.schema import spec
 
 # Writes a tar of a tree with etc/apt/sources.list, and what it was asked.
 MMDEBSTRAP = """
@@ -18,10 +19,28 @@ import io, os, sys, tarfile
 from pathlib import Path
 Path(os.environ["ASKED"]).write_text("\\n".join(sys.argv[1:]))
 print("I: downloading", file=sys.stderr)
+if os.environ.get("BROKEN") == "name":
+    sys.exit("E: Unable to locate package jqq")
 if os.environ.get("BROKEN") == "early":
     sys.exit("E: unable to resolve host")
+STATUS = '''Package: dash
+Status: install ok installed
+Version: 0.5
+
+Package: bash
+Status: install ok installed
+Version: 5.2-REVISION
+
+Package: gone
+Status: deinstall ok config-files
+Version: 1
+'''.replace("REVISION", os.environ.get("REVISION", "1"))
 with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as tar:
-    for name, text in {"etc/apt/sources.list": "deb http://HOST/debian trixie main\\n#deb x\\n", "dev/odd": ""}.items():
+    for name, text in {
+        "etc/apt/sources.list": "deb http://HOST/debian trixie main\\n#deb x\\n",
+        "var/lib/dpkg/status": STATUS,
+        "dev/odd": "",
+    }.items():
         entry = tarfile.TarInfo("./" + name)
         entry.size = len(text)
         tar.addfile(entry, io.BytesIO(text.encode()))
@@ -72,6 +91,18 @@ def test_another_package_is_another_root(mmdebstrap, monkeypatch):
     more = roots["guest"].model_copy(update={"packages": (*roots["guest"].packages, "more")})
     monkeypatch.setattr(root.spec, "roots", lambda: {"guest": more})
     assert root.path_of("guest") != first
+
+
+def test_a_root_that_has_no_more_than_the_one_it_extends_is_not_made(mmdebstrap, monkeypatch):
+    base = spec.roots()["build"]
+    same = base.model_copy(update={"name": "workloads", "extends": "build", "packages": base.packages})
+    monkeypatch.setattr(root.spec, "roots", lambda: {"build": base, "workloads": same})
+    built = root.path_of("build")
+    assert root.path_of("workloads") == built
+    more = same.model_copy(update={"packages": (*base.packages, "libmore-dev")})
+    monkeypatch.setattr(root.spec, "roots", lambda: {"build": base, "workloads": more})
+    assert root.path_of("workloads") != built == root.path_of("build")
+    assert "libmore-dev" in mmdebstrap.read_text()
 
 
 def pairs(words: list[str], option: str) -> list[tuple[str, str]]:
@@ -129,3 +160,9 @@ def test_the_tail_of_a_log(tmp_path, text, tail):
     log.write_bytes(text.encode(errors="surrogateescape"))
     assert root.tail_of(log, 2) == tail
     assert root.tail_of(tmp_path / "none") == ""
+
+
+def test_a_package_that_debian_has_not_is_named(mmdebstrap, monkeypatch):
+    monkeypatch.setenv("BROKEN", "name")
+    with pytest.raises(AbhError, match="there is no Debian package `jqq`"):
+        root.path_of("guest")

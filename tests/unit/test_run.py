@@ -7,18 +7,26 @@ import os
 
 import pytest
 
-from abh import cli, paths
-from abh.bench import cell, matrix, result
-from abh.bench.result import Value
+from abh import cli, paths, schedule
 from abh.errors import AbhError
+from abh.schema import result
+from abh.schema.result import Value
+from abh.study import cell, matrix
 
 RUN = "sqlite@kvm-hap~thp"
-STATUS = {"success": 0, "skip": 0, "error": 3, "failure": 4, "crash": 5}
+STATUS = {"success": 0, "skip": 77, "error": 3, "failure": 4, "crash": 5}
 
 
 def made(outcome: str) -> result.Result:
     provenance = result.Provenance(
-        commit="c", series={}, components={}, command="abh run", seed=1, machine="m", when="2026-01-01T00:00:00+00:00"
+        commit="c",
+        series={},
+        components={},
+        roots={},
+        command="abh run",
+        seed=1,
+        machine="m",
+        when="2026-01-01T00:00:00+00:00",
     )
     return result.Result(
         run=RUN, workload="sqlite", environment="kvm-hap", policy="thp", size="smoke",
@@ -52,7 +60,7 @@ def test_there_is_a_status_for_every_outcome():
 
 @pytest.mark.parametrize(("outcome", "status"), STATUS.items())
 def test_every_outcome_has_its_status_and_its_file(tmp_path, monkeypatch, capsys, outcome, status):
-    monkeypatch.setattr(cell, "run", lambda one: made(outcome))
+    monkeypatch.setattr(cell, "run", lambda one, **_: made(outcome))
     assert run(RUN, "--results", tmp_path / "new/deep") == status
     path = tmp_path / "new/deep" / f"{RUN}.json"
     assert result.read(path) == made(outcome)
@@ -64,7 +72,7 @@ def test_every_outcome_has_its_status_and_its_file(tmp_path, monkeypatch, capsys
 
 
 def test_what_goes_wrong_before_the_guest_starts_is_a_result_too(tmp_path, monkeypatch, capsys):
-    def fail(one):
+    def fail(one, **_):
         raise AbhError("the machine does not boot", got="a panic", next_step="read its console")
 
     monkeypatch.setattr(cell, "run", fail)
@@ -78,14 +86,16 @@ def test_what_goes_wrong_before_the_guest_starts_is_a_result_too(tmp_path, monke
 
 def test_options_reach_the_cell(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(cell, "run", lambda one: seen.append((str(one.run), one.size, one.icount)) or made("success"))
+    monkeypatch.setattr(
+        cell, "run", lambda one, **_: seen.append((str(one.run), one.size, one.icount)) or made("success")
+    )
     run(RUN, "--results", tmp_path)
     run(RUN, "--results", tmp_path, "--size", "paper", "--free-running")
     assert seen == [(RUN, "smoke", True), (RUN, "paper", False)]
 
 
 def test_results_of_a_group_of_policies_have_a_folder_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(cell, "run", lambda one: made("success"))
+    monkeypatch.setattr(cell, "run", lambda one, **_: made("success"))
     name = "sqlite@kvm-hap~abh-none"
     for words, place in (([], "ablation"), (["--explain"], "explained"), (["--mmu", "zen2"], "mmu/zen2")):
         run(name, "--results", tmp_path, *words)
@@ -94,7 +104,7 @@ def test_results_of_a_group_of_policies_have_a_folder_of_their_own(tmp_path, mon
 
 
 def test_results_of_size_paper_have_a_folder_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(cell, "run", lambda one: made("success"))
+    monkeypatch.setattr(cell, "run", lambda one, **_: made("success"))
     monkeypatch.setattr(paths, "MEASURED", tmp_path)
     run(RUN, "--size", "paper")
     assert (tmp_path / "paper" / f"{RUN}.json").is_file() and not (tmp_path / f"{RUN}.json").exists()
@@ -103,7 +113,7 @@ def test_results_of_size_paper_have_a_folder_of_their_own(tmp_path, monkeypatch)
 @pytest.mark.parametrize("place", ["file", "file/inner", "/proc/results", "/proc/1"])
 def test_a_bad_folder_fails_before_the_run(tmp_path, monkeypatch, place):
     (tmp_path / "file").touch()
-    monkeypatch.setattr(cell, "run", lambda one: pytest.fail("ran"))
+    monkeypatch.setattr(cell, "run", lambda one, **_: pytest.fail("ran"))
     with pytest.raises(AbhError, match="results cannot be written here") as caught:
         run(RUN, "--results", tmp_path / place)
     assert "--results" in caught.value.next_step
@@ -113,7 +123,7 @@ def test_a_bad_folder_fails_before_the_run(tmp_path, monkeypatch, place):
     ("name", "step"), [("sqlit@kvm-hap~thp", "did you mean `sqlite`?"), ("sqlite", "`abh list` shows the names")]
 )
 def test_an_unknown_run_is_refused(tmp_path, monkeypatch, name, step):
-    monkeypatch.setattr(cell, "run", lambda one: pytest.fail("ran"))
+    monkeypatch.setattr(cell, "run", lambda one, **_: pytest.fail("ran"))
     with pytest.raises(AbhError) as caught:
         run(name, "--results", tmp_path / "none")
     assert caught.value.next_step == step
@@ -123,20 +133,47 @@ def test_an_unknown_run_is_refused(tmp_path, monkeypatch, name, step):
 def test_a_result_holds_until_what_it_depends_on_changes(tmp_path, monkeypatch):
     path = tmp_path / f"{RUN}.json"
 
-    def after(outcome: str, *options: str, size: str = "smoke") -> bool:
-        monkeypatch.setattr(cell, "run", lambda one: made(outcome))
-        run(RUN, "--results", tmp_path, *options)
-        matrix.drop_stale(tmp_path, [cell.Cell.of(RUN, size)])
-        return path.exists()
+    def holds(size: str = "smoke") -> bool:
+        return matrix.holds(tmp_path, cell.Cell.of(RUN, size))
 
+    def after(outcome: str, *options: str) -> bool:
+        monkeypatch.setattr(cell, "run", lambda one, **_: made(outcome))
+        run(RUN, "--results", tmp_path, *options)
+        return holds()
+
+    assert not holds(), "nothing is there"
     assert after("success") and after("skip")
     assert not any(after(outcome) for outcome in ("error", "failure", "crash"))
-    assert not after("success", size="paper") and not after("success", "--free-running")
-    assert after("success")
+    assert not after("success", "--free-running")
+    assert after("success") and not holds("paper")
     path.write_text(path.read_text()[:-20])
-    matrix.drop_stale(tmp_path, [cell.Cell.of(RUN, "smoke")])
-    assert not path.exists(), "a broken file"
+    assert not holds(), "a broken file"
     assert after("success")
     monkeypatch.setattr(matrix, "fingerprint", lambda one: "another")
-    matrix.drop_stale(tmp_path, [cell.Cell.of(RUN, "smoke")])
-    assert not path.exists(), "another patch, policy or program"
+    assert not holds(), "another patch, policy or program"
+
+
+def test_a_run_of_several_draws_says_their_median_and_range(tmp_path, monkeypatch, capsys):
+    steps = []
+
+    def schedule_run(given, **_):
+        steps.extend(given)
+        median = made("success").model_copy(
+            update={"draws": 3, "values": {"x": Value(value=5, unit="faults", kind="counted", low=1, high=9)}}
+        )
+        result.write(median, tmp_path / f"{RUN}.json")
+        return schedule.Outcome()
+
+    monkeypatch.setattr(schedule, "run", schedule_run)
+    assert run(RUN, "--results", tmp_path, "--draws", 3) == 0
+    assert [each.name for each in steps if each.name.startswith(RUN)] == [
+        *(f"{RUN} draw {draw}" for draw in range(3)), f"{RUN} of 3 draws",
+    ]  # fmt: skip
+    assert "5 faults, counted (median of 3 draws, 1 to 9)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [["--free-running"], ["--machine", "local"], ["--trace", "t"]])
+def test_draws_are_of_the_emulated_machine_that_repeats(tmp_path, options):
+    with pytest.raises(AbhError, match="draws are runs of the emulated machine") as caught:
+        run(RUN, "--results", tmp_path / "none", "--draws", 3, *options)
+    assert caught.value.status == 2 and not (tmp_path / "none").exists()

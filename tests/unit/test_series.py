@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abh import cli, paths
-from abh.bench import dep3, series
+from abh.build import dep3, series
 from abh.errors import AbhError
 
 BASE = """\
@@ -378,7 +378,7 @@ def test_the_command_says_sound_or_lists_every_problem(folder, tree, capsys):
 
 
 def test_the_command_refuses_what_is_no_series(tmp_path, capsys):
-    assert cli.main(["check-series", str(tmp_path)]) == 1
+    assert cli.main(["check-series", str(tmp_path)]) == 2
     assert "has no BASE" in capsys.readouterr().err
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from abh.bench import root, source
-from abh.bench.series import Base, BaseFile
+from abh.build import root, source
+from abh.build.series import Base, BaseFile
 from abh.errors import AbhError
 
 VERSION, NEWER = "4.20.3+127-gc42374a105-0+deb13u1", "4.20.9-0+deb13u2"
@@ -25,6 +25,10 @@ words = sys.argv[1:]
 mirror = json.loads(Path(os.environ["MIRROR"]).read_text())
 with open(os.environ["ASKED"], "a") as asked:
     asked.write(" ".join(words) + "\\n")
+for line in mirror["complains"]:
+    print(line, file=sys.stderr)
+if "update" in words:
+    sys.exit(mirror["status"])
 if "--print-uris" in words:
     print("\\n".join(mirror["uris"].get(words[-1], [])))
 elif "madison" in words:
@@ -61,6 +65,8 @@ class Mirror:
         self.uris: dict[str, list[str]] = {}
         self.madison: list[str] = []
         self.files: dict[str, str] = {}
+        self.complains: list[str] = []
+        self.status = 0  # of `apt-get update`
 
     def carry(self, version: str, files: dict[str, str], package: str = "xen") -> None:
         self.uris[f"{package}={version}"] = [
@@ -71,7 +77,8 @@ class Mirror:
         self.write()
 
     def write(self) -> None:
-        self.path.write_text(json.dumps({"uris": self.uris, "madison": self.madison, "files": self.files}))
+        says = {"uris": self.uris, "madison": self.madison, "files": self.files}
+        self.path.write_text(json.dumps({**says, "complains": self.complains, "status": self.status}))
 
     def asked(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
@@ -196,7 +203,9 @@ def test_a_mirror_that_has_moved_on_gives_a_newer_release_and_that_is_said(mirro
     mirror.carry(NEWER, NEWER_FILES)
     found = source.fetch(base_of(FILES))
     assert (found.version, contents(found)) == (NEWER, NEWER_FILES)
-    assert f"the mirror has moved on: taking xen {NEWER} instead of {VERSION}" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"the mirror has moved on: taking xen {NEWER} instead of {VERSION} (could not download {ORIG}: " in said
+    assert "404  Not Found)" in said
     mirror.log.unlink()
     assert source.fetch(base_of(FILES)) == found, "remembered"
     assert mirror.asked() == []
@@ -253,8 +262,38 @@ def test_newer_means_of_the_same_upstream_series(mirror, pinned, offered, taken)
 def test_not_available_says_so(mirror):
     with pytest.raises(AbhError, match="neither xen") as caught:
         source.fetch(base_of(FILES))
-    assert "abh doctor" in caught.value.next_step
+    assert "apt-get says above" in caught.value.next_step
     assert not [each for each in mirror.asked() if "download-file" in each]
+
+
+@pytest.mark.parametrize("status", [0, 100], ids=["as a warning", "as an error"])
+def test_an_index_that_cannot_be_renewed_is_told_in_apts_own_words(mirror, capsys, status):
+    words = [f"{'E' if status else 'W'}: Failed to fetch InRelease  Could not resolve host", "N: just a notice"]
+    mirror.complains, mirror.status = words, status
+    mirror.carry(VERSION, FILES)
+    assert contents(source.fetch(base_of(FILES))) == FILES, "what is listed is taken all the same"
+    said = capsys.readouterr().err
+    assert f"abh: apt-get: {words[0]}\n" in said and "notice" not in said
+
+
+def test_what_fails_without_a_word_of_apts_is_told_too(mirror, capsys, monkeypatch):
+    mirror.complains, mirror.status = ["bwrap: Creating new namespace failed"], 1
+    mirror.carry(VERSION, FILES)
+    source._ask(["apt-get", "update"])
+    mirror.complains = []
+    mirror.write()
+    source._ask(["apt-get", "update"])
+    assert capsys.readouterr().err == (
+        "abh: apt-get: bwrap: Creating new namespace failed\nabh: apt-get: exit status 1\n"
+    )
+
+
+def test_an_apt_that_complains_at_length_has_its_last_words_told(mirror, capsys):
+    mirror.complains = [f"W: number {number}" for number in range(20)]
+    mirror.write()
+    source._ask(["apt-cache", "madison", "xen"])
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == source.COMPLAINTS and said[-1] == "abh: apt-cache: W: number 19"
 
 
 def test_a_broken_mirror_answer_is_no_release(mirror):
@@ -301,4 +340,4 @@ def test_unpacking_hands_over_every_file_and_never_the_network(own_cache, tmp_pa
     assert source.unpack(source.Source("xen", "4.20", (slot,)), out, tmp_path / "log") == out / "tree"
     assert os.listdir(out / "in") == ["xen_4.20.orig.tar.xz"]
     assert "--unshare-net" in seen["prefix"]
-    assert seen["command"][:2] == ["sh", "-c"]
+    assert seen["command"][:-1] == [*root.SHELL, "-c"]

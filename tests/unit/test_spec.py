@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from abh.bench import spec
-from abh.bench.result import SIZES
 from abh.errors import AbhError
 from abh.paths import CHECKOUT
+from abh.schema import spec
+from abh.schema.result import SIZES
 
 WORKLOAD = r"""
 purpose     = "Rows in memory."
@@ -121,6 +121,34 @@ def test_the_checkout_loads() -> None:
     spec.environments()
     spec.machines()
     spec.workloads()
+
+
+def test_a_workload_may_print_no_number(tree: Path) -> None:
+    change(tree, WL, r"""metric.rows = { pattern = 'rows: (\S+)', unit = "count", better = "higher" }""", "")
+    change(tree, WL, """metric.time = { pattern = '^time: (.*)$', unit = "s", better = "lower" }""", "")
+    assert spec.workload("rows", tree).check_output("smoke", "answer: 1f\n") == (True, {})
+
+
+def roots_of(tree: Path, *, packages: str = "", build_packages: str = "") -> dict[str, tuple[str, ...]]:
+    change(tree, WL, "seed        = 7", f"seed = 7\npackages = [{packages}]\nbuild_packages = [{build_packages}]")
+    more = 'purpose = "A."\nsuite = "trixie"\n'
+    (tree / "vm-configs/roots/guest.toml").write_text(f'{more}packages = ["grep"]\nworkloads = "packages"\n')
+    (tree / "vm-configs/roots/build.toml").write_text(f'{more}packages = ["gcc"]\n')
+    (tree / "vm-configs/roots/workloads.toml").write_text(f'{more}extends = "build"\nworkloads = "build_packages"\n')
+    return {name: each.packages for name, each in spec.roots(tree).items()}
+
+
+def test_roots_have_what_the_workloads_ask_for(tree: Path) -> None:
+    made = roots_of(tree, packages='"redis-server", "grep"', build_packages='"libz-dev"')
+    assert made == {"build": ("gcc",), "guest": ("grep", "redis-server"), "workloads": ("gcc", "libz-dev")}
+
+
+def test_a_root_that_extends_none_is_refused(tree: Path) -> None:
+    roots_of(tree)
+    path = change(tree, "vm-configs/roots/workloads.toml", '"build"', '"biuld"')
+    assert f"{path}: extends" in str(error_of(lambda: spec.roots(tree)))
+    change(tree, "vm-configs/roots/workloads.toml", '"biuld"', '"workloads"')
+    assert f"{path}: extends" in str(error_of(lambda: spec.roots(tree)))
 
 
 def test_a_workload_gives_its_commands(tree: Path) -> None:
@@ -287,6 +315,10 @@ BAD = [
     (POL, "guest.sysfs", "guest.sysfss", ["unknown key `guest.sysfss`", "did you mean `sysfs`"]),
     (POL, "guest.env", "host.env", ["unknown key `host.env`"]),
     (POL, '["/sys/kernel/mm/transparent_hugepage/enabled"]', '["/a", "/a"]', ["key requires", "duplicate name"]),
+    (WL, "seed        = 7", 'seed = 7\npackages = ["a-b", "a-b"]', ["key packages", "duplicate name"]),
+    (WL, "seed        = 7", 'seed = 7\npackages = ["Redis"]', ["key packages.0", "Debian package"]),
+    (WL, "seed        = 7", 'seed = 7\nbuild_packages = ["--x"]', ["key build_packages.0", "Debian package"]),
+    (RT, "packages", 'workloads = "argv"\npackages', ["key workloads"]),
     (RT, '["kmod", "g++"]', '["kmod", "kmod"]', ["key packages", "duplicate name"]),
     (RT, '["kmod", "g++"]', '["KMod"]', ["key packages.0", "Debian package"]),
     (RT, '["kmod", "g++"]', '["--option"]', ["key packages.0", "Debian package"]),
@@ -325,12 +357,6 @@ def test_a_native_system_has_no_host_modules(tree: Path) -> None:
     assert f"{path}, key host.modules" in str(error_of(lambda: spec.environments(tree)))
     change(tree, ENV, "host.modules = { kvm_amd = { npt = 1 } }", "")
     assert spec.environment("kvm-hap", tree).paging == "native"
-
-
-def test_a_workload_without_metric_is_refused(tree: Path) -> None:
-    path = tree / WL
-    path.write_text(re.sub(r"(?m)^metric\..*$", "", path.read_text(encoding="utf-8")) + "[metric]\n", encoding="utf-8")
-    assert f"{path}, key metric" in str(error_of(lambda: spec.workloads(tree)))
 
 
 def test_all_problems_of_a_file_are_named(tree: Path) -> None:
@@ -495,7 +521,36 @@ def test_policies_in_a_folder_are_no_part_of_the_study(tree: Path) -> None:
     assert spec.policy("less", tree).guest == spec.policy("reg", tree).guest
     extend(tree, "over", 'extends = "less"\n')
     path.rename(path.with_name("reg.toml"))
-    assert "two policies of one name" in str(error_of(lambda: spec.policies(tree)))
+    assert "two files of one name, a policy's" in str(error_of(lambda: spec.policies(tree)))
+
+
+# --- groups of workloads ----------------------------------------------------------------------------------------
+
+
+def test_workloads_in_a_folder_are_no_part_of_the_study_and_have_a_root_of_their_own(tree: Path) -> None:
+    folder = tree / "workloads/extra/more"
+    folder.mkdir(parents=True)
+    path = folder / "workload.toml"
+    lines = [each for each in WORKLOAD.splitlines() if "smoke" not in each]  # one size is enough there
+    path.write_text("\n".join([*lines, 'packages = ["zstd"]']), encoding="utf-8")
+    (tree / "vm-configs/roots/guest.toml").write_text(f'{ROOT}workloads = "packages"\n')
+    (tree / "vm-configs/roots/extra-guest.toml").write_text(f'{ROOT}workloads = "packages"\ngroup = "extra"\n')
+    assert list(spec.workloads(tree)) == ["rows"] and spec.workload_groups(tree) == ["extra"]
+    assert list(spec.workloads(tree, "extra")) == ["more"]
+    assert spec.workload(spec.Run.parse("more@kvm-hap~reg", tree).workload, tree).group == "extra"
+    assert spec.roots(tree)["guest"].packages == ("g++", "kmod")
+    assert spec.roots(tree)["extra-guest"].packages == ("g++", "kmod", "zstd")
+    assert spec.of_group("guest-image", "extra") == "extra-guest-image" and spec.of_group("x", "") == "x"
+    (tree / "workloads/extra/_shared").mkdir()
+    (tree / "workloads/extra/empty").mkdir()
+    for name, lost in (("_shared/x.h", False), ("empty/x.c", True)):
+        (tree / "workloads/extra" / name).write_text("", encoding="utf-8")
+        if lost:
+            assert error_of(lambda: spec.workloads(tree)).where == tree / "workloads/extra/empty"
+        else:
+            spec.workloads(tree)
+    folder.rename(folder.with_name("rows"))
+    assert "two files of one name, a workload's" in str(error_of(lambda: spec.workloads(tree)))
 
 
 # --- the policies of the study ----------------------------------------------------------------------------------

@@ -1,51 +1,67 @@
 # SPDX-License-Identifier: MIT
-"""`abh study`: one at a time, its steps in order, and a status that tells of failed cells."""
+"""`abh study`: one at a time, its cells and their folders, and a status that tells of failed cells."""
 
 from __future__ import annotations
 
-import os
+import signal
 import subprocess
-import time
-from pathlib import Path
+import sys
+import threading
 
 import psutil
 import pytest
 from filelock import FileLock
 
-from abh import cli, paths
-from abh.bench import cache, cell, matrix
-from abh.commands import report, study
+from abh import cli, paths, schedule
+from abh.build import cache, components, root
+from abh.commands import report
 from abh.errors import AbhError
+from abh.schema import result
+from abh.study import cell, matrix
+
+RUN = "sqlite@kvm-hap~thp"
+ONE = ("--workload", "sqlite", "--environment", "kvm-hap", "--policy", "thp")
 
 
-class Steps:
-    """What the study did, and how each step ends."""
+class Study:
+    """What a study did, and how each part of it ends; everything is there that cells need."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.words: list[str] = []
-        self.names: list[str] = []
-        self.workflow = self.report = 0
+        self.cells: list[cell.Cell] = []
+        self.outcomes: dict[str, result.Outcome] = {}
+        self.report = 0
+
+    def run(self, one: cell.Cell) -> result.Result:
+        self.done.append("cell")
+        self.cells.append(one)
+        outcome = self.outcomes.get(str(one.run), "success")
+        values = {
+            "alloc_ratio": result.Value.of(0.25, "ratio", "counted"),
+            "minor_faults": result.Value.of(12345, "faults", "counted"),
+        }
+        return cell.result_of(one, outcome, None if outcome == "success" else "why so", values)
+
+    @property
+    def names(self) -> set[str]:
+        return {str(one.run) for one in self.cells}
 
 
 @pytest.fixture
-def steps(own_cache, tmp_path, monkeypatch) -> Steps:
-    made = Steps()
-
-    def run(words: list[str], _environment: dict[str, str]) -> int:
-        made.done.append("workflow")
-        made.words = words
-        return made.workflow
-
-    def prepare(cells: list[cell.Cell]) -> None:
-        made.done.append("prepare")
-        made.names = [str(one.run) for one in cells]
-
+def study(own_cache, tmp_path, monkeypatch) -> Study:
+    made = Study()
+    provenance = result.Provenance(
+        commit="c", series={}, components={}, roots={}, command="abh run", seed=1, machine="m",
+        when="2026-01-01T00:00:00+00:00",
+    )  # fmt: skip
     monkeypatch.setattr(paths, "MEASURED", tmp_path / "measured")
-    monkeypatch.setattr(matrix, "prepare", prepare)
-    monkeypatch.setattr(matrix, "drop_stale", lambda *_: made.done.append("drop"))
+    monkeypatch.setattr(components, "path_of", lambda name: tmp_path)
+    monkeypatch.setattr(root, "contents", lambda name: root.Contents({}))
+    monkeypatch.setattr(matrix, "fingerprint", lambda one: f"{one.name} {one.size} {one.mmu} {one.draws}")
+    monkeypatch.setattr(cell, "provenance", lambda one: provenance)
+    monkeypatch.setattr(cell, "frozen_state", lambda one: made.done.append("boot"))
+    monkeypatch.setattr(cell, "run", made.run)
     monkeypatch.setattr(cache, "sweep_scratch", lambda: made.done.append("sweep"))
-    monkeypatch.setattr(study, "_run", run)
     monkeypatch.setattr(report, "run", lambda args: made.done.append(f"report {args.results}") or made.report)
     return made
 
@@ -55,111 +71,159 @@ def run(*words: str) -> int:
     return int(args.run(args))
 
 
-def test_a_study_sweeps_prepares_runs_and_reports(steps, tmp_path):
-    assert run("--workload", "sqlite", "--environment", "kvm-hap", "--size", "paper", "--cores", "3") == 0
-    assert steps.done == ["sweep", "prepare", "drop", "workflow", f"report {tmp_path / 'measured'}"]
-    targets = steps.words[steps.words.index("--") + 1 :]
-    assert targets == [f"analysis/measured/paper/{name}.json" for name in steps.names]
-    policies = {file.stem for file in (paths.VM_CONFIGS / "policies").glob("*.toml")}
-    assert set(targets) == {f"analysis/measured/paper/sqlite@kvm-hap~{name}.json" for name in policies}
-    assert steps.words[steps.words.index("--cores") + 1] == "3"
-    assert "size=paper" in steps.words
-    assert Path(steps.words[steps.words.index("--snakefile") + 1]).is_file()
+def policies(group: str = "") -> set[str]:
+    return {file.stem for file in (paths.VM_CONFIGS / "policies" / group).glob("*.toml")}
 
 
-def test_results_with_the_mmu_model_have_a_folder_of_their_own(steps):
-    assert run("--workload", "sqlite", "--environment", "kvm-hap", "--policy", "thp", "--mmu", "zen2") == 0
-    assert steps.words[-1] == "analysis/measured/mmu/zen2/sqlite@kvm-hap~thp.json"
-    assert {"folder=analysis/measured/mmu/zen2", "options=--mmu zen2"} <= set(steps.words)
+def kept(place: str = "") -> set[str]:
+    return {file.stem for file in (paths.MEASURED / place).glob("*.json")}
+
+
+def test_a_study_sweeps_boots_runs_and_reports(study, tmp_path):
+    assert run("--workload", "sqlite", "--environment", "kvm-hap", "--size", "paper", "--cores", "1") == 0
+    cells = {f"sqlite@kvm-hap~{name}" for name in policies()}
+    assert study.done == ["sweep", "boot", *["cell"] * len(cells), f"report {tmp_path / 'measured'}"]
+    assert study.names == kept("paper") == cells and {one.size for one in study.cells} == {"paper"}
+    assert kept() == set()
+
+
+def test_each_cell_says_what_it_found_when_it_ends(study, capsys):
+    study.outcomes["sqlite@kvm-hap~abh"] = "crash"
+    assert run(*ONE, "--policy", "abh", "--cores", "1") == 1
+    said = capsys.readouterr()
+    bad, good = said.out.splitlines()
+    assert bad.split() == "1/2 sqlite@kvm-hap~abh Alloc.Ratio 25.0% faults 12,345 crash: why so".split()
+    assert good.split() == f"2/2 {RUN} Alloc.Ratio 25.0% faults 12,345".split()
+    assert "2 cells run; 0 held; 1 without success: sqlite@kvm-hap~abh" in said.err
+
+
+def test_the_same_command_goes_on_where_it_was_and_cells_that_are_stale_run_again(study, monkeypatch):
+    study.outcomes[RUN] = "failure"
+    assert run(*ONE, "--policy", "abh") == 1
+    study.cells.clear()
+    study.outcomes.clear()
+    assert run(*ONE, "--policy", "abh") == 0
+    assert study.names == {RUN}, "what has succeeded holds"
+    study.cells.clear()
+    assert run(*ONE) == 0 and study.names == set()
+    monkeypatch.setattr(matrix, "fingerprint", lambda one: "another")
+    assert run(*ONE) == 0 and study.names == {RUN}
+
+
+def test_results_with_the_mmu_model_have_a_folder_of_their_own(study):
+    assert run(*ONE, "--mmu", "zen2") == 0
+    assert kept("mmu/zen2") == {RUN} and kept() == set()
+    assert [one.mmu for one in study.cells] == ["zen2"]
     with pytest.raises(AbhError, match="unknown processor"):
         run("--mmu", "zen22")
-    with pytest.raises(AbhError, match="emulated machine only"):
+    with pytest.raises(AbhError, match="own KVM runs one cell at a time"):
         run("--mmu", "zen2", "--machine", "local")
 
 
-def test_a_group_of_policies_runs_when_asked_for_into_a_folder_of_its_own(steps):
+def test_a_group_of_policies_runs_when_asked_for_into_a_folder_of_its_own(study):
     assert run("--workload", "sqlite", "--environment", "native", "--group", "ablation") == 0
-    targets = steps.words[steps.words.index("--") + 1 :]
-    policies = {file.stem for file in (paths.VM_CONFIGS / "policies" / "ablation").glob("*.toml")}
-    assert set(targets) == {f"analysis/measured/ablation/sqlite@native~{name}.json" for name in policies}
-    assert len(policies) > 20 and "folder=analysis/measured/ablation" in steps.words
+    assert study.names == kept("ablation") == {f"sqlite@native~{name}" for name in policies("ablation")}
+    assert len(study.names) > 20 and kept() == set()
     with pytest.raises(AbhError, match="unknown group") as caught:
         run("--group", "ablatoin")
     assert caught.value.next_step == "did you mean `ablation`?"
 
 
-@pytest.mark.parametrize(("workflow", "reported", "status"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)])
-def test_failed_cells_are_reported_first_and_then_fail_the_study(steps, workflow, reported, status):
-    steps.workflow, steps.report = workflow, reported
-    assert run() == status
-    assert steps.done[-1].startswith("report")
+def test_draws_are_run_one_by_one_and_their_median_is_the_result(study):
+    assert run(*ONE, "--draws", "3") == 0
+    assert sorted(one.draw for one in study.cells) == [0, 1, 2]
+    assert kept() == kept("draws/0") == kept("draws/2") == {RUN}
+    assert result.read(paths.MEASURED / f"{RUN}.json").draws == 3
+    with pytest.raises(SystemExit) as caught:
+        run("--draws", "0")
+    assert caught.value.code == 2
+    with pytest.raises(AbhError, match="own KVM runs one cell at a time"):
+        run("--draws", "3", "--machine", "local")
 
 
-@pytest.mark.parametrize("status", [0, 1])
-def test_a_dry_run_boots_nothing_and_reports_nothing(steps, status):
-    steps.workflow = status
-    assert run("--dry-run") == status
-    assert steps.done == ["sweep", "workflow"]
-    assert "--dry-run" in steps.words
+@pytest.mark.parametrize(
+    ("outcome", "reported", "status"), [("success", 0, 0), ("crash", 0, 1), ("success", 1, 1), ("skip", 0, 0)]
+)
+def test_failed_cells_are_reported_first_and_then_fail_the_study(study, outcome, reported, status):
+    study.outcomes[RUN], study.report = outcome, reported
+    assert run(*ONE) == status
+    assert study.done[-1].startswith("report") and kept() == {RUN}
 
 
-def test_a_dry_run_on_this_machine_names_the_cells_and_runs_none(steps, capsys, monkeypatch):
-    monkeypatch.setattr("abh.bench.local.check", lambda: pytest.fail("a dry run probes nothing"))
-    assert run("--machine", "local", "--dry-run", "--workload", "sqlite", "--environment", "kvm-hap") == 0
-    policies = {file.stem for file in (paths.VM_CONFIGS / "policies").glob("*.toml")}
-    assert set(capsys.readouterr().out.split()) == {f"sqlite@kvm-hap~{name}" for name in policies}
+def test_a_machine_that_does_not_boot_fails_the_study_after_all_other_cells(study, monkeypatch, capsys):
+    def freeze(one: cell.Cell) -> None:
+        if one.environment.name == "kvm-hap":
+            raise AbhError("no boot")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cell, "frozen_state", freeze)
+        assert (
+            run("--workload", "sqlite", "--environment", "kvm-hap", "--environment", "native", "--policy", "thp") == 1
+        )
+    assert study.names == {"sqlite@native~thp"} and study.done[-1].startswith("report")
+    said = capsys.readouterr().err
+    assert (
+        "boot kvm-hap smoke FAILED: no boot" in said and f"{RUN} was not tried: it needs 'boot kvm-hap smoke'" in said
+    )
+    assert run(*ONE) == 0, "and lets the next one in"
 
 
-def test_a_second_study_is_refused_while_the_first_runs(steps):
+@pytest.mark.parametrize("machine", ["emulated", "local"])
+def test_a_dry_run_names_the_cells_and_does_nothing(study, capsys, monkeypatch, machine):
+    monkeypatch.setattr("abh.study.local.check", lambda: pytest.fail("a dry run probes nothing"))
+    assert run("--machine", machine, "--dry-run", "--workload", "sqlite", "--environment", "kvm-hap") == 0
+    assert set(capsys.readouterr().out.split()) == {f"sqlite@kvm-hap~{name}" for name in policies()}
+    assert study.done == [] and not paths.MEASURED.exists()
+
+
+def test_a_second_study_is_refused_while_the_first_runs(study):
     paths.MEASURED.mkdir()
     with FileLock(paths.MEASURED / ".study.lock"):
         with pytest.raises(AbhError, match="another study is running in this checkout") as caught:
-            run()
+            run(*ONE)
         assert caught.value.next_step
-    assert steps.done == []
-    assert run() == 0, "and is possible once that has ended"
+    assert study.done == []
+    assert run(*ONE) == 0, "and is possible once that has ended"
 
 
-def test_a_study_that_fails_lets_the_next_one_in(steps, monkeypatch):
-    def prepare(*_: object) -> None:
-        raise AbhError("no boot")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(matrix, "prepare", prepare)
-        with pytest.raises(AbhError, match="no boot"):
-            run()
-    assert run() == 0
-
-
-def test_an_unknown_name_is_refused_before_anything_is_done(steps):
-    with pytest.raises(AbhError, match="unknown workload"):
-        run("--workload", "sqlit")
-    assert steps.done == []
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--workload", "sqlit"], "unknown workload"),
+        (["--environment", "kvm"], "unknown environment"),
+        (["--policy", "THP"], "unknown policy"),
+    ],
+)
+def test_an_unknown_name_is_refused_before_anything_is_done(study, words, what):
+    with pytest.raises(AbhError, match=what):
+        run(*words)
+    assert study.done == []
     assert not paths.MEASURED.exists()
 
 
-def is_running(pid: int) -> bool:
-    """Not gone, and not dead either: nobody need reap an orphan in a container without an init."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+def test_an_interrupted_study_ends_its_cells_and_lets_the_next_one_in(study, monkeypatch):
+    started: list[subprocess.Popen[bytes]] = []
 
-
-def test_an_interrupted_study_ends_the_engine_and_its_cells(tmp_path, monkeypatch):
-    pid = tmp_path / "pid"
-    script = f"trap '' TERM; sh -c 'echo $$ >{pid}; exec sleep 300' & wait"
-
-    def interrupted(self: subprocess.Popen[bytes], timeout: float | None = None) -> int:
-        while not pid.exists() or not pid.read_text():
-            time.sleep(0.01)
-        raise KeyboardInterrupt
+    def emulate(one: cell.Cell) -> result.Result:
+        with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"]) as process:
+            started.append(process)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            process.wait()
+        raise AbhError("the machine went off")
 
     with monkeypatch.context() as patch:
-        patch.setattr(subprocess.Popen, "wait", interrupted)
+        patch.setattr(cell, "run", emulate)
         with pytest.raises(KeyboardInterrupt):
-            study._run(["sh", "-c", script], {"PATH": os.environ["PATH"]})
-    deadline = time.monotonic() + 20
-    while is_running(int(pid.read_text())):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+            run(*ONE, "--policy", "abh", "--cores", "1")
+    (process,) = started
+    assert not psutil.pid_exists(process.pid)
+    assert not [line for line in study.done if line.startswith("report")]
+    assert run(*ONE, "--policy", "abh") == 0
+    assert study.names == {RUN, "sqlite@kvm-hap~abh"}, "a cell that was ended is run again"
+
+
+def test_the_schedule_is_given_the_cores(study, monkeypatch):
+    given = []
+    real = schedule.run
+    monkeypatch.setattr(schedule, "run", lambda steps, **options: given.append(options["workers"]) or real(steps))
+    assert run(*ONE, "--cores", "3") == 0 and given == [3]

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import re
-import subprocess
 
 import pytest
 
 from abh import cli, paths
-from abh.bench import selftests, series, testbed
+from abh.build import series
 from abh.commands import kernel_test
-from abh.errors import AbhError
+from abh.errors import AbhError, Status
+from abh.verify import selftests, testbed
 
 WELL = ["[    0.1] Linux", "TEST run /fuzz --ops 5", "PASS: 5 operations", "TEST status 0", "TEST end well"]
 
@@ -20,14 +21,6 @@ def judged(lines, timed_out=False):
     said = testbed.Said(list(lines))
     said.judge(timed_out)
     return said
-
-
-def test_an_initramfs_unpacks_to_what_went_in(tmp_path, in_build_root):
-    files = {"init": b"#!/bin/sh\n", "sub/deep/data": b"12345", "empty": b""}
-    words = [*in_build_root(tmp_path, tmp_path), "cpio", "-idD/out", "--quiet"]
-    subprocess.run(words, input=testbed.cpio(files), check=True)
-    assert {name: (tmp_path / name).read_bytes() for name in files} == files
-    assert (tmp_path / "init").stat().st_mode & 0o777 == 0o755
 
 
 def test_a_swap_header_is_one_page_and_counts_the_rest():
@@ -147,10 +140,12 @@ def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
 
 
 @pytest.mark.parametrize("pair", ["unused_kib", "unused_kib=", "a b=1", "unused_kib=1\nrun /slack"])
-def test_a_setting_that_is_none_is_an_error_that_says_how(machine, pair):
+def test_a_setting_that_is_none_is_an_error_that_says_how(machine, pair, capsys):
     for what in ("fuzz", "selftests"):
-        with pytest.raises(AbhError, match="expected: KNOB=VALUE"):
+        with pytest.raises(SystemExit) as caught:
             command(what, "--set", pair)
+        assert caught.value.code == Status.USAGE and "expected KNOB=VALUE" in capsys.readouterr().err
+        assert "job" not in machine
 
 
 def test_a_prefix_of_the_series_is_fuzzed_as_stock_and_with_its_abh(machine, tmp_path):
@@ -191,7 +186,7 @@ def test_fuzz_asks_for_a_surplus_where_there_can_be_one(machine, tmp_path):
 @pytest.fixture
 def built(tmp_path, monkeypatch):
     """The kernel's selftests, as if they were built."""
-    monkeypatch.setattr(selftests.build, "path_of", lambda name: tmp_path)
+    monkeypatch.setattr(selftests.components, "path_of", lambda name: tmp_path)
     for each in selftests.COMMANDS:
         (tmp_path / each.split()[0]).write_bytes(b"program")
     return tmp_path
@@ -233,6 +228,42 @@ def test_a_selftest_that_never_ends_fails_the_command(machine, built, capsys):
     assert command("selftests") == 1
     said = capsys.readouterr().out
     assert "/cow: no status (never)\n/cow: no status (always)\n" in said and "the same under" in said
+
+
+def test_json_has_every_case_of_every_program(machine, monkeypatch, capsys):
+    lines = ["TEST run /semantics", "ok 1 - on: a heap", "not ok 2 - on: a mapping", "[   1.0] ok 9 - noise",
+             "ok 3 - on: KUnit of heaps # SKIP no debug kernel", "TEST status 1", "TEST run /slack"]  # fmt: skip
+    monkeypatch.setattr(
+        testbed, "run", lambda *words, tell, **options: [tell(line) for line in lines] and judged(lines)
+    )
+    machine["has_abh"] = False
+    monkeypatch.setattr(testbed, "same_layout", lambda *words: (True, ""))
+    assert cli.main(["kernel-test", "semantics", "--debug-kernel", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["test"], found["passed"]) == ("semantics", False)
+    (made,) = found["machines"]
+    assert made["problem"] == "the machine went off before its job was done"
+    assert made["programs"] == [
+        {"command": "/semantics", "policy": None, "status": "1", "cases": [
+            {"name": "on: a heap", "result": "ok", "remark": None},
+            {"name": "on: a mapping", "result": "not ok", "remark": None},
+            {"name": "on: KUnit of heaps", "result": "skip", "remark": "SKIP no debug kernel"},
+        ]},
+        {"command": "/slack", "policy": None, "status": None, "cases": []},
+    ]  # fmt: skip
+
+
+def test_json_of_selftests_says_under_which_policy(machine, built, monkeypatch, capsys):
+    lines = selftest_run()
+    monkeypatch.setattr(
+        testbed, "run", lambda *words, tell, **options: [tell(line) for line in lines] and judged(lines)
+    )
+    assert cli.main(["kernel-test", "selftests", "--json"]) == 0
+    (made,) = json.loads(capsys.readouterr().out)["machines"]
+    assert made["problem"] is None
+    assert [(each["policy"], each["command"]) for each in made["programs"]] == [
+        (policy, f"/{name}") for policy in ("never", "always") for name in selftests.COMMANDS
+    ]
 
 
 def test_a_failed_run_fails_the_command(machine):
@@ -295,8 +326,22 @@ def test_the_stock_kernel_is_the_series_without_abh(monkeypatch):
     whole = series.load(testbed.paths.CHECKOUT / testbed.KERNEL_SERIES)
     with_abh = series.Series(whole.folder, whole.base, ("thp-paper/0001-a.patch", "abh/0001-b.patch"))
     monkeypatch.setattr(testbed.series, "load", lambda folder: with_abh)
-    monkeypatch.setattr(testbed.build, "path_of", lambda name: ("whole", name))
-    monkeypatch.setattr(testbed.build, "build_series", lambda patches, name: built.update(it=patches.patches) or name)
+    monkeypatch.setattr(testbed.components, "path_of", lambda name: ("whole", name))
+    monkeypatch.setattr(
+        testbed.components, "build_series", lambda patches, name: built.update(it=patches.patches) or name
+    )
     assert testbed.kernel("linux-debug") == ("whole", "linux-debug")
     assert testbed.kernel("linux-debug", stock=True) == "linux-debug"
     assert built["it"] == ("thp-paper/0001-a.patch",)
+
+
+@pytest.mark.parametrize(("second", "same"), [("r-xp 0000a000 00:02 82   /semantics", True),
+                                              ("r-xp 0000b000 00:02 18   /semantics", False),
+                                              ("rwxp 0000a000 00:02 18   /semantics", False)])  # fmt: skip
+def test_layouts_are_alike_where_all_but_the_numbers_of_files_is(monkeypatch, tmp_path, second, same):
+    said = iter(["r-xp 0000a000 00:02 18   /semantics", second])
+    monkeypatch.setattr(
+        testbed, "run", lambda *_, **__: testbed.Said(["TEST run /semantics layout", f"7ffff7-7ffff8 {next(said)}"])
+    )
+    found, text = testbed.same_layout(tmp_path, tmp_path)
+    assert found is same and ("the same as" in text) is same

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from abh.bench import spec
 from abh.paths import CHECKOUT, WORKLOADS
+from abh.schema import spec
 
-FOLDERS = sorted(path for path in WORKLOADS.glob("[!._]*/") if path.is_dir() and any(path.glob("[!_]*")))
+FOLDERS = sorted(path.parent for path in WORKLOADS.rglob("workload.toml"))
 
 
 def test_there_are_workloads() -> None:
     assert FOLDERS, f"no workload under {WORKLOADS}: the tests below would prove nothing"
-    assert sorted(spec.workloads()) == [folder.name for folder in FOLDERS]
+    found = [name for group in ("", *spec.workload_groups()) for name in spec.workloads(group=group)]
+    assert sorted(found) == sorted(folder.name for folder in FOLDERS)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""Types of arguments: numbers with bounds, names that exist, files and folders. What is wrong ends with status 2.
+
+A type is a function of the word, as argparse wants it. The names of NAMES are looked up when a word is judged, or a
+shell's completion is made, so a command's parser costs nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from abh.errors import AbhError, Status
+
+SEED_MOST = 2**64 - 1
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """A whole number from `least` to `most`, in decimal."""
+
+    def read(word: str) -> int:
+        digits = word[1:] if word[:1] in ("-", "+") else word
+        # Up to 20 digits: all that is in bounds has fewer, and Python refuses to read thousands.
+        if digits.isascii() and digits.isdecimal() and len(digits) <= 20 and least <= int(word) <= most:
+            return int(word)
+        raise argparse.ArgumentTypeError(f"got {word!r}, expected a whole number from {least:,} to {most:,}")
+
+    return read
+
+
+def number(above: float, most: float) -> Callable[[str], float]:
+    """A number greater than `above`, up to `most`."""
+
+    def read(word: str) -> float:
+        with contextlib.suppress(ValueError):
+            if math.isfinite(found := float(word)) and above < found <= most:
+                return found
+        raise argparse.ArgumentTypeError(f"got {word!r}, expected a number above {above:,g}, up to {most:,g}")
+
+    return read
+
+
+def seed(word: str) -> int:
+    """The seed of a generator of random numbers: 64 bits without a sign."""
+    return whole(0, SEED_MOST)(word)
+
+
+def draws(word: str) -> int:
+    """How many draws of a cell."""
+    from abh.study import draws
+
+    return whole(1, draws.MOST)(word)
+
+
+def cores(word: str) -> int:
+    """How many steps at a time."""
+    return whole(1, 4096)(word)
+
+
+def file(word: str) -> Path:
+    """A file that is there, to be read."""
+    path = _path(word)
+    if path.is_file():
+        return path
+    raise argparse.ArgumentTypeError(f"{word}: {'not a file' if path.exists() else 'no such file'}")
+
+
+def folder(word: str) -> Path:
+    """A folder that is there, to be read."""
+    path = _path(word)
+    if path.is_dir():
+        return path
+    raise argparse.ArgumentTypeError(f"{word}: {'not a folder' if path.exists() else 'no such folder'}")
+
+
+def new_file(word: str) -> Path:
+    """A file to be written."""
+    path = _path(word)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{word}: a folder, expected the name of a file")
+    return path
+
+
+def new_folder(word: str) -> Path:
+    """A folder to be written to, made where it is missing: output.check_writable() says whether that can be."""
+    return _path(word)
+
+
+def _path(word: str) -> Path:
+    if not word or "\0" in word:
+        raise argparse.ArgumentTypeError(f"got {word!r}, expected a path")
+    return Path(word)
+
+
+# --- names ------------------------------------------------------------------------------------------------------
+
+
+def _shelf(name: str) -> Callable[[], list[str]]:
+    def names() -> list[str]:
+        from abh.paths import CHECKOUT
+        from abh.schema import spec
+
+        return sorted(getattr(spec, name).paths(CHECKOUT))
+
+    return names
+
+
+def _workloads(group: str) -> Callable[[], list[str]]:
+    def names() -> list[str]:
+        from abh.schema import spec
+
+        return sorted(spec.workloads(group=group))
+
+    return names
+
+
+def _groups() -> list[str]:
+    from abh.schema import spec
+
+    return sorted(spec.groups())
+
+
+def _processors() -> list[str]:
+    from abh.model import mmu
+
+    return mmu.cpus()
+
+
+def _layers() -> list[str]:
+    from abh.model import mmu
+
+    return [mmu.TOTAL, *mmu.LAYERS]
+
+
+def _stages() -> list[str]:
+    from abh.verify import stages
+
+    return list(stages.STAGES)
+
+
+NAMES: dict[str, Callable[[], list[str]]] = {
+    "workload": _workloads(""),
+    "program": _workloads("compat"),
+    "environment": _shelf("ENVIRONMENT"),
+    "policy": _shelf("POLICY"),
+    "component": _shelf("COMPONENT"),
+    "group": _groups,
+    "processor": _processors,
+    "layer": _layers,
+    "stage": _stages,
+}
+CELL = "cell"
+CELL_FORM = "WORKLOAD@ENVIRONMENT~POLICY"
+
+
+def name(kind: str) -> Callable[[str], str]:
+    """A name of a kind of NAMES."""
+
+    def read(word: str) -> str:
+        known = NAMES[kind]()
+        if word not in known:
+            raise unknown(kind, word, known)
+        return word
+
+    return read
+
+
+def unknown(kind: str, word: str, known: Sequence[str]) -> AbhError:
+    """The error that a name is none of the known."""
+    from abh.schema.strict import did_you_mean
+
+    return AbhError(
+        f"unknown {kind} `{word}`",
+        got=word or "(nothing)",
+        expected="one of " + ", ".join(known) if known else "(there are none)",
+        next_step=did_you_mean(word, known, "name one of these"),
+        status=Status.USAGE,
+    )
+
+
+def cell(word: str) -> str:
+    """The name of a run, all of whose parts exist."""
+    from abh.schema import spec
+
+    with usage():
+        return str(spec.Run.parse(word))
+
+
+def add_cell(parser: argparse.ArgumentParser, word: str, **options: Any) -> None:
+    """An argument that names a run."""
+    options.setdefault("help", "`abh list` shows the names")
+    completed(parser.add_argument(word, metavar=CELL_FORM, type=cell, **options), CELL)
+
+
+@contextlib.contextmanager
+def usage() -> Iterator[None]:
+    """What is wrong within is the command line's."""
+    try:
+        yield
+    except AbhError as error:
+        error.status = Status.USAGE
+        raise
+
+
+def wrong(what: str, *, got: str, expected: str | None = None, next_step: str) -> AbhError:
+    """The error of options that do not go together."""
+    return AbhError(what, got=got, expected=expected, next_step=next_step, status=Status.USAGE)
+
+
+def completed(action: argparse.Action, kind: str) -> Any:
+    """The action, whose words a shell completes: names of that kind, a CELL, or a `file` or `directory`."""
+    action.complete = kind  # type: ignore[attr-defined]  # shtab reads it
+    return action

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""Real programs under ABH beside stock: does each do what it did, with no fewer hugepages and no more memory?
+
+The programs are the workloads of the group compat. Each runs under stock transparent hugepages and under ABH, natively
+and in a guest, and is judged by its own check and beside stock. docs/compat.md has the aims.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from abh import arguments, output, paths
+from abh.errors import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from abh.compare.programs import Line, Verdict
+
+HELP = "run real programs under ABH beside stock, and judge what differs"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    programs = parser.add_argument(
+        "programs", nargs="*", type=arguments.name("program"), metavar="PROGRAM", help="programs to run (default: all)"
+    )
+    arguments.completed(programs, "program")
+    parser.add_argument(
+        "--environment",
+        action="append",
+        choices=("native", "kvm-hap"),
+        help="only this one (repeatable; default: both)",
+    )
+    parser.add_argument(
+        "--draws",
+        type=arguments.draws,
+        default=1,
+        metavar="N",
+        help="of each cell N runs with other random addresses; its result is their median, with the range",
+    )
+    parser.add_argument(
+        "--cores",
+        type=arguments.cores,
+        metavar="N",
+        help="steps at a time (default: one for each processor that may be used)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say which cells would run")
+    output.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what does not hold, judge all that there is, print it. The status is 1 where anything is outside an aim."""
+    with output.report(args.json) as report:
+        return _run(args, report)
+
+
+def _run(args: argparse.Namespace, report: dict[str, Any]) -> int:
+    from abh.commands import study
+    from abh.compare import programs
+    from abh.study import matrix
+
+    names = matrix.select(
+        args.programs, args.environment or programs.ENVIRONMENTS, (programs.STOCK, programs.ABH), of=programs.GROUP
+    )
+    if args.dry_run:
+        report["cells"] = names
+        print("\n".join(names))
+        return Status.SUCCESS
+    lines = programs.explained()  # a wrong file is told before hours of work
+    cells = matrix.cells_of(names, programs.SIZE, draws=args.draws)  # type: ignore[arg-type]
+    folder = paths.MEASURED / paths.of_size(programs.SIZE) / programs.GROUP
+    status = study.perform(cells, folder, args.cores, report)
+    return _judged(names, lines, report) or status
+
+
+def _judged(names: Sequence[str], lines: Sequence[Line], report: dict[str, Any]) -> int:
+    """Judges what was asked for, as it lies in the folder of results."""
+    from abh.compare import programs
+    from abh.report.load import load
+    from abh.report.programs import show
+
+    folder = paths.MEASURED / paths.of_size(programs.SIZE) / programs.GROUP
+    results = {run: result for run, result in load(folder).items() if str(run) in names}
+    verdicts = programs.judge(results, lines)
+    show(verdicts)
+    missed = [each for each in verdicts if each.is_missed]
+    print(_told("outside an aim", missed) + _told("explained", [each for each in verdicts if each.line]))
+    report.update(results=str(folder), missed=[each.words for each in missed],
+                  explained=[each.words for each in verdicts if each.line and not each.is_missed])  # fmt: skip
+    programs.check_needed(verdicts, lines)
+    return Status.FAILED if missed else Status.SUCCESS
+
+
+def _told(what: str, verdicts: Sequence[Verdict]) -> str:
+    found = [f"  {each.words}" + (f"\n    {each.line.reason}" if each.line else "") for each in verdicts]
+    return "\n".join([f"{what}: {len(verdicts)}", *found, ""])

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What is compared: malloc implementations side by side."""

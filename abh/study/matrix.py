@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""The study's cells: which there are, what each depends on, and getting everything ready for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from abh.build import cache, components
+from abh.errors import AbhError, Status
+from abh.files import write_text
+from abh.machine import emulated
+from abh.paths import CHECKOUT
+from abh.schema import result, spec
+from abh.schema.strict import did_you_mean
+from abh.study import cell, code
+
+
+def _chosen(label: str, known: Iterable[str], wanted: Sequence[str] | None) -> list[str]:
+    names = list(known)
+    for name in wanted or ():
+        if name not in names:
+            raise AbhError(
+                f"unknown {label}",
+                got=name,
+                expected="one of " + ", ".join(names),
+                next_step=did_you_mean(name, names, "`abh list` shows the names"),
+            )
+    return [name for name in names if not wanted or name in wanted]
+
+
+def select(
+    workloads: Sequence[str] | None = None,
+    environments: Sequence[str] | None = None,
+    policies: Sequence[str] | None = None,
+    group: str = "",
+    of: str = "",
+) -> list[str]:
+    """Names of the runs of the matrix, or of a part of it; the long ones (Xen, then KVM) first.
+
+    Under the study's policies or those of another `group`, and of the study's workloads or those `of` another group.
+    """
+    if group:
+        _chosen("group of policies", spec.groups(), [group])
+    _check_group(policies or (), group)
+    _check_workloads(workloads or (), of)
+    return [
+        str(spec.Run(workload, environment, policy))
+        for environment in reversed(_chosen("environment", spec.environments(), environments))
+        for policy in _chosen("policy", spec.policies(group=group), policies)
+        for workload in _chosen("workload", spec.workloads(group=of), workloads)
+    ]
+
+
+def _check_group(policies: Sequence[str], group: str) -> None:
+    """Refuses a policy of another group, and says how it is asked for."""
+    every = spec.POLICY.all(CHECKOUT)
+    for name in policies:
+        if name in every and every[name].group != group:
+            own = every[name].group
+            raise AbhError(
+                f"policy `{name}` is of " + (f"the group {own}" if own else "the study"),
+                got=f"--group {group}" if group else "no --group",
+                next_step=f"add --group {own}" if own else "leave --group out",
+                status=Status.USAGE,
+            )
+
+
+def _check_workloads(names: Sequence[str], of: str) -> None:
+    """Refuses a workload of another group, and says how it is run."""
+    for name in names:
+        own = spec.workload(name).group if name in spec.WORKLOAD.paths(CHECKOUT) else of
+        if own != of:
+            raise AbhError(
+                f"workload `{name}` is of " + (f"the group {own}" if own else "the study"),
+                got=name,
+                next_step=f"`abh {own or 'study'}` runs it, as `abh run` does",
+                status=Status.USAGE,
+            )
+
+
+def cells_of(names: Sequence[str], size: result.Size, *, cpu: str | None = None, draws: int = 1) -> list[cell.Cell]:
+    """The cells of these runs, with the MMU model of a processor or without, each of one draw of addresses or more."""
+    return [cell.Cell.of(name, size, mmu=cpu, draws=draws) for name in names]
+
+
+def fingerprint(one: cell.Cell) -> str:
+    """Changes when a run's result could: with what the machine is told, what emulates it and how, all that it is made
+    of, and the code that makes values of its answers."""
+    said = {"purpose", "order", "path"}  # to readers
+    specs = [one.workload, one.environment, one.machine, spec.architecture(one.machine.architecture)]
+    parts = [each.model_dump_json(exclude=said) for each in specs]
+    # Of a policy only what the machine is told decides anything: its name does not.
+    parts += [one.size, cell.cell_text(one), cell.setup_text(one), str(one.draws), str(one.explain), code.digest()]
+    # Where the parts are decides nothing; what they are, their keys say.
+    here = Path()
+    somewhere = emulated.Parts(here, here, here, here, here if one.machine.boot == "xen" else None)
+    parts += emulated.qemu_words(one.machine, one.size, somewhere, icount=one.icount, resumed=True, mmu=one.model)
+    parts += [one.linux.name] if one.linux else []
+    parts += [components.key_of(each) for each in one.components]
+    return cache.key_of(*parts)
+
+
+def _mark(folder: Path, name: str) -> Path:
+    return folder / ".fingerprints" / name
+
+
+def keep(folder: Path, one: cell.Cell, made: result.Result, *, repeats: bool = True) -> None:
+    """Writes a run's result, and after it the mark of what it depends on: a result without its mark holds for nothing.
+
+    The mark of a run that would not repeat to the digit (free-running, or on this machine) holds for no study.
+    """
+    mark = _mark(folder, str(one.run))
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    depends = fingerprint(one) if repeats else "not to be repeated"  # before the result: a kill between is a cell lost
+    mark.unlink(missing_ok=True)
+    result.write(made, folder / f"{one.run}.json")
+    write_text(mark, depends)
+
+
+def holds(folder: Path, one: cell.Cell) -> bool:
+    """Whether the folder has the run's result, and running again would give the same."""
+    try:
+        good = result.read(folder / f"{one.run}.json").outcome in ("success", "skip")
+    except AbhError:
+        return False
+    mark = _mark(folder, str(one.run))
+    return good and mark.exists() and mark.read_text() == fingerprint(one)

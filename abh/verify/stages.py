@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: MIT
+"""The stages of the tests: what each shows, what it needs built, and which files it is about.
+
+The quick ones are `make test`: they prove the main claims. All of them are `make test-full`. A stage that has passed is
+remembered by the content of the files it is about, so that what a change does not touch need not run again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from abh import paths
+from abh.build import cache, components, root
+
+# Tests of malloc that are unsupported where the kernel has no hugepages of 2 MiB, and so passed over without a word.
+OF_HUGEPAGES = tuple(
+    f"tst-malloc-abh-{each}" for each in ("default", "limits", "memory", "off", "offset", "thresholds")
+)
+OF_LAYOUT = "tst-malloc-abh"  # this one also where the kernel has none to give just then
+HUGEPAGE = 2 << 20
+PREFIX_KERNEL = "linux-prefix"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a stage ended, and all that it said."""
+
+    passed: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the tests."""
+
+    name: str
+    shows: str
+    minutes: float  # about, on two cores, once all that it needs is built
+    do: Callable[[], Ended]
+    about: tuple[str, ...]  # folders and files whose content decides whether it passes
+    needs: tuple[str, ...] = ()  # components
+    roots: tuple[str, ...] = ()
+    boots: tuple[str, ...] = ()  # environments whose machines it thaws
+    quick: bool = False
+    memory_mib: int = 1500
+
+
+def _said(*words: str, **environment: str) -> Ended:
+    """Runs a command of this Python, and keeps what it says."""
+    done = subprocess.run(
+        ["setpriv", "--pdeathsig", "KILL", sys.executable, *words],  # it must not outlive this process
+        cwd=paths.CHECKOUT,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    return Ended(done.returncode == 0, done.stdout)
+
+
+def _abh(*words: str) -> Ended:
+    return _said("-m", "abh", *words)
+
+
+def _each(*runs: Callable[[], Ended]) -> Ended:
+    """All of them, also after one that failed."""
+    ended = [run() for run in runs]
+    return Ended(all(each.passed for each in ended), "".join(each.text for each in ended))
+
+
+def _pytest(*words: str, **environment: str) -> Ended:
+    """Tests that were all skipped have shown nothing."""
+    made = _said("-m", "pytest", "-q", "-ra", *words, **environment)
+    shown = re.search(r"^\d+ passed\b|, \d+ passed\b", made.text, re.MULTILINE) is not None
+    return Ended(made.passed and shown, made.text if shown else f"{made.text}no test has passed\n")
+
+
+def _workers() -> str:
+    from abh import schedule
+
+    return str(max(2, schedule.processors()))
+
+
+def _unit() -> Ended:
+    return _pytest("tests/unit", "-n", _workers())
+
+
+def _integration() -> Ended:
+    """C is compiled once for a file's tests."""
+    return _pytest("tests/integration", "-n", _workers(), "--dist", "loadfile")
+
+
+def _boot(*words: str) -> Ended:
+    """A file's tests share cells, and a machine keeps one processor busy."""
+    return _pytest("tests/boot", "-n", _workers(), "--dist", "loadfile", *words)
+
+
+def _plugin() -> Ended:
+    """The plugins' own tests run in QEMU as it is built here, inside the build root."""
+    parts = {f"/in/{name}": components.path_of(name) for name in ("qemu", "plugin", "mmu")}
+    enter = root.enter(root.path_of("build"), read_only=parts, scratch="/in")
+    at = enter.index("--chdir")
+    words = [*enter[:at], "--bind", "{tmp}", "{tmp}", *enter[at:]]
+    return _pytest(
+        "tests/plugin",
+        ABH_ENTER=" ".join(words),
+        ABH_QEMU="/in/qemu/qemu-system-x86_64 -L /usr/share/seabios -L /usr/share/qemu",
+        ABH_PLUGIN="/in/plugin/region.so",
+        ABH_MODEL="/in/mmu/mmu.so",
+    )
+
+
+def _log(component: str, name: str) -> list[str]:
+    """What tests that are a build have left: sources that have passed are not tried again."""
+    return (components.path_of(component) / name).read_text().splitlines()
+
+
+def _passed(lines: Sequence[str], *starts: str) -> Ended:
+    """Counts the lines that start so; passed if there are any of the first."""
+    counts = [sum(line.startswith(start) for line in lines) for start in starts]
+    return Ended(counts[0] > 0, "".join(f"{start} {count}\n" for start, count in zip(starts, counts, strict=True)))
+
+
+def _model() -> Ended:
+    lines = _log("mmu-tests", "build.log")  # of a build that failed there is none
+    return _passed(lines, "test result: ok", "test result: FAILED")
+
+
+def _malloc() -> Ended:
+    """malloc's own tests."""
+    lines = _log("glibc-tests", "malloc.sum")
+    passed = _passed(lines, "PASS: malloc/", "UNSUPPORTED: malloc/", "FAIL: malloc/")
+    return _each(lambda: passed, lambda: hugepages_shown(lines, _no_hugepages()))
+
+
+def _no_hugepages() -> str | None:
+    """Why malloc can get none of 2 MiB on this machine; None where it can."""
+    from abh.compare import modes
+    from abh.errors import AbhError
+
+    try:
+        modes.thp_mode(paths.THP / "enabled")
+    except AbhError as error:
+        return error.what
+    size = (paths.THP / "hpage_pmd_size").read_text(encoding="ascii").strip()
+    if size != str(HUGEPAGE):
+        return f"this kernel's hugepages have {size} bytes"
+    own = paths.THP / f"hugepages-{HUGEPAGE >> 10}kB" / "enabled"  # since Linux 6.8
+    never = own.exists() and "[never]" in own.read_text(encoding="ascii")
+    return "hugepages of 2 MiB are off on this machine" if never else None
+
+
+def hugepages_shown(lines: Sequence[str], why_not: str | None) -> Ended:
+    """Whether malloc's tests of hugepages passed, as they must where there are any; elsewhere it is said that nothing
+    was shown."""
+    results = {name: result for result, _, name in (line.partition(": malloc/") for line in lines)}
+    others = {each: results.get(each, "not run") for each in (OF_LAYOUT, *OF_HUGEPAGES) if results.get(each) != "PASS"}
+    excused = {each for each, result in others.items() if result == "UNSUPPORTED" and (why_not or each == OF_LAYOUT)}
+    said = []
+    if excused:
+        why = why_not or "the kernel had too few hugepages to give"
+        said.append(f"NOT SHOWN on this machine: how malloc gets hugepages ({', '.join(sorted(excused))}): {why}\n")
+    failed = others.keys() - excused
+    said += [f"malloc/{each} must pass on this machine: {others[each]}\n" for each in sorted(failed)]
+    return Ended(not failed, "".join(said))
+
+
+def _malloc_off() -> Ended:
+    """With malloc's tunable off, programs make the system calls for memory of the distribution's."""
+    from abh.compare import allocators
+
+    allocators.check_all_off_is_stock()
+    return Ended(True, "with its tunable off, patched malloc makes stock malloc's system calls\n")
+
+
+def _kernel_off() -> Ended:
+    """With ABH off, a program's memory is laid out as by a kernel without the patches; the small kernel shows it."""
+    from abh.verify import testbed
+
+    return Ended(*testbed.same_layout(testbed.kernel(PREFIX_KERNEL, stock=True), components.path_of(PREFIX_KERNEL)))
+
+
+def _off() -> Ended:
+    return _each(_malloc_off, _kernel_off)
+
+
+def _kernel_tests(runs: Sequence[Sequence[str]]) -> Ended:
+    """Parts of `abh kernel-test`, two at a time, the longest first, as a machine keeps one processor busy."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from abh import progress
+
+    def one(words: Sequence[str]) -> Ended:
+        with progress.step(f"running kernel-test {' '.join(words)}"):
+            return _abh("kernel-test", *words)
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = list(pool.map(one, runs))  # a list: each runs even if one before it failed
+    return Ended(all(each.passed for each in ended), "".join(each.text for each in ended))
+
+
+DEBUG, FUZZ = "--debug-kernel", ("fuzz", "--ops")
+KERNEL_RUNS = (
+    ("semantics", DEBUG),
+    ("semantics",),
+    # As shipped, with random addresses, while another thread reads; the slow kernel watches.
+    (*FUZZ, "5000", DEBUG, "--aslr", "--noise", "--seed", "3", "--set", "unused_kib=2048"),
+    (*FUZZ, "10000", DEBUG, "--policy", "opt-in", "--seed", "4"),
+    (*FUZZ, "5000", DEBUG, "--seed", "5", "--set", "heap_threshold_kib=0", "--set", "mmap_threshold_kib=0"),
+    (*FUZZ, "40000", "--policy", "always"),
+    (*FUZZ, "40000", "--policy", "never", "--seed", "2"),
+    ("selftests", "--ours"),
+)
+
+
+def _kernel() -> Ended:
+    from abh.verify import testbed
+
+    testbed.kernel("linux", stock=True)
+    return _kernel_tests(KERNEL_RUNS)
+
+
+def _fuzz() -> Ended:
+    """A bounded fuzz, on and off."""
+    return _kernel_tests([(*FUZZ, "20000", "--policy", "always"), (*FUZZ, "5000", "--policy", "never", "--seed", "2")])
+
+
+XEN_FUZZ = ("xen-test", "--debug", "--fuzz", "5000")
+
+
+def _xen() -> Ended:
+    """Each small guest, and a bounded run of the adversary on Xen with its assertions."""
+    return _each(partial(_abh, "xen-test"), partial(_abh, *XEN_FUZZ))
+
+
+# What every stage runs on.
+COMMON = ("requirements.txt", "requirements-dev.txt", "requirements-system.txt", "pyproject.toml", "bin/abh",
+          "abh/verify", "abh/build", "abh/machine", "abh/schema", "abh/schedule.py", "abh/commands/test.py",
+          "abh/commands/check_series.py", "vm-configs/roots")  # fmt: skip
+BENCH = ("abh", "recipes", "vm-configs")
+SERIES = ("kernel-patches", "glibc-patches", "hypervisor/xen", "hypervisor/qemu")
+MACHINES = (*BENCH, *SERIES, "agent", "workloads")
+
+# In the order of `make test-full`: cheapest, and likeliest to break, first.
+STAGES = {
+    each.name: each
+    for each in (
+        Stage("lint", "style, types and licences of all sources", 0.7, partial(_abh, "lint"), (".",), quick=True),
+        Stage("patches", "the series are complete, documented, and apply in order without fuzz", 1,
+              partial(_abh, "check-series", "--apply"), (*SERIES, "abh/build"), roots=("build",), quick=True),
+        Stage("unit", "each part alone", 1.5, _unit,
+              (*MACHINES, "analysis", "tests/unit", "tests/kernel", "bin", "tools", ".ci", "Makefile"), quick=True),
+        Stage("integration", "C programs alone: agents, the fuzzer; compiled in the build root", 0.5, _integration,
+              (*MACHINES, "tests/integration", "tests/kernel"), roots=("build",), quick=True),
+        Stage("fuzz", "random memory calls mean on the patched kernel what they mean to a plain model", 1, _fuzz,
+              ("kernel-patches", "tests/kernel", *BENCH),
+              ("linux", "qemu", "kernel-tests"), quick=True, memory_mib=2600),
+        Stage("off", "with the switches off, programs see what they see without the patches", 1.5, _off,
+              (*SERIES[:2], "tests/kernel", "workloads", *BENCH),
+              ("glibc", "workloads", PREFIX_KERNEL, "qemu", "kernel-tests"), ("allocators",), quick=True),
+        Stage("claims", "hugepages with and without ABH, a cell that repeats, addresses as the emulator has them", 3,
+              partial(_boot, "-m", "claim"), (*MACHINES, "tests/boot", "hypervisor/mmu-model"),
+              ("mmu",), boots=("native", "kvm-hap", "xen-hap"), quick=True, memory_mib=5200),
+        Stage("browser", "the page in a browser", 1, partial(_pytest, "tests/browser"),
+              ("abh", "analysis", "tests/browser", "vm-configs/roots"), roots=("browser",)),
+        Stage("model", "the MMU model's own tests", 0.1, _model, ("hypervisor/mmu-model", "recipes"), ("mmu-tests",)),
+        Stage("plugin", "the plugins and the emulator's patches, on small machine programs", 1, _plugin,
+              ("hypervisor", "recipes", "tests/plugin", "agent/region.h"), ("qemu", "plugin", "mmu")),
+        Stage("malloc", "malloc's own tests, with the tunable off and on", 0.2, _malloc,
+              ("glibc-patches", "recipes"), ("glibc-tests",)),
+        Stage("boot", "machines that boot, in every environment", 20, _boot, (*MACHINES, "tests/boot", "hypervisor"),
+              ("mmu", "linux", "qemu"), boots=("native", "kvm-hap", "kvm-shadow", "xen-hap", "xen-shadow", "xen-pv"),
+              memory_mib=5200),
+        Stage("kernel", "the kernel's semantics, self-tests and fuzz, also with KASAN and lockdep", 15, _kernel,
+              ("kernel-patches", "tests/kernel", *BENCH),
+              ("linux", "linux-debug", "kernel-tests", "mm-selftests", "qemu"), memory_mib=2600),
+        Stage("xen", "Xen's shadow page tables, with superpages and without, under small guests", 12, _xen,
+              ("hypervisor/xen", "tests/xen", "agent", *BENCH),
+              ("xen", "xen-debug", "xen-tests", "qemu"), memory_mib=2600),
+        Stage("series", "every series builds after each of its patches, and each kernel boots", 70,
+              partial(_abh, "check-series", "--build"), (*SERIES, "recipes", "vm-configs/kconfig", "tests/kernel"),
+              ("kernel-tests", "qemu")),
+    )
+}  # fmt: skip
+
+
+def key_of(stage: Stage, files: Sequence[Path]) -> str:
+    """Names what a stage's passing rests on: the files that it is about, and the keys of what it needs built,
+    which have the packages of the roots."""
+    mine = [each for each in files if "." in stage.about or _within(each, (*stage.about, *COMMON))]
+    there = [path for path in (paths.CHECKOUT / each for each in mine) if path.is_file()]
+    built = [components.key_of(name) for name in stage.needs]
+    roots = [root.contents(name).digest for name in stage.roots]
+    return cache.key_of(stage.name, cache.digest_files(there, paths.CHECKOUT), *built, *roots)
+
+
+def _within(file: Path, folders: Sequence[str]) -> bool:
+    return any(file.is_relative_to(each) for each in folders) and file.suffix != ".md"
+
+
+def _record(stage: Stage, key: str) -> Path:
+    return paths.cache() / "passed" / f"{stage.name}-{key}"
+
+
+def has_passed(stage: Stage, files: Sequence[Path]) -> bool:
+    """Whether the stage has passed here with just these files; where it never passed, nothing is built to find out."""
+    ever = any((paths.cache() / "passed").glob(f"{stage.name}-*"))
+    return ever and _record(stage, key_of(stage, files)).exists()
+
+
+def remember(stage: Stage, key: str, seconds: float) -> None:
+    """Notes that the stage has passed with the files of that key, and how long it took."""
+    record = _record(stage, key)
+    record.parent.mkdir(exist_ok=True)
+    record.write_text(f"{seconds:.0f} s, {time.strftime('%Y-%m-%d %H:%M')}\n")
+
+
+def chosen(names: Sequence[str], *, full: bool) -> Mapping[str, Stage]:
+    """The stages named, else the quick ones, or all."""
+    return {name: each for name, each in STAGES.items() if (name in names if names else full or each.quick)}

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""Small guests that test Xen (tests/xen): the machine of the Xen environments runs them in place of its own guest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from abh import paths
+from abh.build import components
+from abh.errors import AbhError
+from abh.machine import emulated
+from abh.schema import spec
+
+MACHINE = "xen-host"
+TESTS = paths.CHECKOUT / "tests/xen"
+COMPLAINT = "ABH xen "
+
+
+@dataclass
+class Verdict:
+    """How one guest ended: success, skip, failure or crash; why; its counters where its paging is shadow."""
+
+    variant: str
+    outcome: str = "crash"
+    reason: str = "the host said nothing of it"
+    counters: dict[str, int] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Ended:
+    """All verdicts of one machine, and what Xen or the bench complained of."""
+
+    verdicts: list[Verdict]
+    complaints: list[str]
+
+    @property
+    def passed(self) -> bool:
+        """Every guest succeeded, and nothing was complained of."""
+        return not self.complaints and all(each.outcome == "success" for each in self.verdicts)
+
+
+def names() -> list[str]:
+    """Every test: a folder of tests/xen with a main.c."""
+    return sorted(path.parent.name for path in TESTS.glob("*/main.c"))
+
+
+def variant(job: str) -> str:
+    """What a job's lines are marked with, as tests/xen/run makes it of the job's words."""
+    kind, name, paging, superpages = job.split()[:4]
+    return f"{kind}:{name}~{paging}" + ("" if paging == "hap" else f"-{superpages}")
+
+
+def read(lines: Iterable[str], jobs: Sequence[str]) -> list[Verdict]:
+    """The verdicts that the host's lines tell of, one of each job but those that are keys."""
+    found = {variant(job): Verdict(variant(job)) for job in jobs if not job.startswith("key ")}
+    for line in lines:
+        words = line.split(" ")
+        if len(words) < 4 or words[0] != "ABH" or words[2] not in found:
+            continue
+        one = found[words[2]]
+        if words[1] == "verdict":  # ABH verdict VARIANT ABH test NAME OUTCOME REASON
+            one.outcome = words[6] if len(words) > 6 else "crash"
+            one.reason = " ".join(words[7:])
+        elif words[1] == "counted":
+            one.counters[words[3].removeprefix("superpages_")] = int(words[4])
+        elif words[1] == "said":
+            one.said.append(" ".join(words[3:]))
+    return list(found.values())
+
+
+def run(jobs: Sequence[str], *, debug: bool, limit_s: float, mmu: str | None = None) -> tuple[Ended, emulated.Ended]:
+    """Boots the host, has it do the jobs (tests/xen/run), and returns what came of them, and how the machine ended."""
+    machine = spec.machine(MACHINE)
+    parts = replace(emulated.parts_of(machine, mmu=mmu is not None), tests=components.path_of("xen-tests"))
+    if debug:
+        parts = replace(parts, xen=components.path_of("xen-debug"))
+    text = "".join(f"{job}\n" for job in jobs)
+    made = emulated.run(machine, "smoke", parts, None, text, icount=True, limit_s=limit_s, mmu=mmu)
+    complaints = [line.removeprefix(COMPLAINT) for line in made.lines if line.startswith(COMPLAINT)]
+    ends = [line.removeprefix("ABH end ") for line in made.lines if line.startswith("ABH end ")]
+    if made.problem:
+        complaints.append(f"{made.problem}\n{made.console}")
+    elif ends != ["end host"] and ends != ["host"]:
+        complaints.append(f"the host ended with: {'; '.join(ends)}")
+    return Ended(read(made.lines, jobs), complaints), made
+
+
+def check_names(wanted: Iterable[str]) -> None:
+    """Refuses a test that is not there."""
+    known = names()
+    for name in wanted:
+        if name not in known:
+            raise AbhError("no such test", where=TESTS, got=name, expected="one of " + ", ".join(known))

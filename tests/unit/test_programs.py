@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""Real programs under ABH beside stock: what is judged, what is explained, and what the command and the page say."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import test_report_matrix as matrix
+
+from abh import paths
+from abh.commands import compat, study
+from abh.compare import programs
+from abh.compare.programs import AIMS, Line
+from abh.errors import AbhError
+from abh.report import figures
+from abh.report.load import load
+from abh.report.study import Plan, make_study
+from abh.schema import spec
+
+FIGURE = figures.load(figures.FIGURES / "compat.py")
+MIB = 1024
+STOCK = {
+    "alloc_ratio": 0.5, "guest_huge_kib": 40 * MIB, "memory_peak_kib": 200 * MIB, "memory_idle_1s_kib": 20 * MIB,
+    "memory_idle_10s_kib": 20 * MIB, "instructions": 1_000_000, "mappings_peak": 100,
+}  # fmt: skip
+
+
+def put(folder: Path, run: str, outcome: str = "success", **values: float) -> None:
+    """A result of this run; the values given are counted."""
+    workload, environment, policy = run.replace("~", "@").split("@")
+    data: dict[str, Any] = matrix.result(workload, environment, "thp")
+    data |= {"run": run, "policy": policy, "size": "paper", "outcome": outcome}
+    data["reason"] = None if outcome == "success" else "it did not"
+    data["values"] = {name: {"value": value, "unit": "count", "kind": "counted"} for name, value in values.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{run}.json").write_text(json.dumps(data), encoding="utf-8")
+
+
+def judged(folder: Path, *lines: Line, outcome: str = "success", **changed: float) -> dict[str, programs.Verdict]:
+    put(folder, "xz@native~thp", **STOCK)
+    put(folder, "xz@native~abh", outcome, **{**STOCK, **changed})
+    return {each.quantity: each for each in programs.judge(load(folder), lines)}
+
+
+def line(quantity: str, **more: Any) -> Line:
+    return Line(**{"program": "xz", "environments": ("native",), "quantity": quantity, "reason": "So it is.", **more})
+
+
+@pytest.mark.parametrize(
+    ("quantity", "kept", "missed"),
+    [
+        ("alloc_ratio", 0.4951, 0.494),
+        ("guest_huge_kib", 40 * MIB, 40 * MIB - 1),
+        ("memory_peak_kib", 206 * MIB, 206 * MIB + 1),  # 3 %
+        ("memory_idle_1s_kib", 22 * MIB, 22 * MIB + 1),  # 2 MiB, of which 3 % is less
+        ("memory_idle_10s_kib", 22 * MIB, 22 * MIB + 1),
+        ("instructions", 1_005_000, 1_005_001),
+        ("mappings_peak", 116, 117),
+    ],
+)
+def test_each_aim_has_its_bound(tmp_path, quantity, kept, missed):
+    assert {aim.quantity for aim in AIMS} == set(STOCK)
+    for value, is_missed in ((kept, False), (missed, True)):
+        found = judged(tmp_path, **{quantity: value})
+        assert {name for name, each in found.items() if each.is_missed} == ({quantity} if is_missed else set())
+
+
+def test_better_is_within_every_aim(tmp_path):
+    better = {name: value * (2 if name in ("alloc_ratio", "guest_huge_kib") else 0.5) for name, value in STOCK.items()}
+    assert not any(each.is_missed for each in judged(tmp_path, **better).values())
+
+
+def test_an_outcome_that_differs_is_missed_and_nothing_else_is_compared(tmp_path):
+    found = judged(tmp_path, outcome="failure")
+    assert list(found) == ["outcome"] and found["outcome"].is_missed
+    assert found["outcome"].words == "xz@native~abh: failure, under thp success"
+
+
+def test_what_is_not_known_is_neither_kept_nor_missed(tmp_path):
+    put(tmp_path, "xz@native~thp", **{**STOCK, "instructions": 1})
+    without = {name: value for name, value in STOCK.items() if name != "memory_idle_1s_kib"}
+    put(tmp_path, "xz@native~abh", **{**without, "instructions": 1})
+    found = {each.quantity: each for each in programs.judge(load(tmp_path), ())}
+    assert found["memory_idle_1s_kib"].abh is None and not found["memory_idle_1s_kib"].is_missed
+    assert set(found) == {"outcome", *STOCK}
+
+
+def test_results_that_do_not_compare_are_not_judged(tmp_path):
+    put(tmp_path, "xz@native~thp", **STOCK)
+    put(tmp_path, "xz@kvm-hap~abh", **STOCK)
+    put(tmp_path, "xz@native~abh-kernel", **STOCK)
+    assert programs.judge(load(tmp_path), ()) == []
+    put(tmp_path, "xz@native~abh", **STOCK)
+    path = tmp_path / "xz@native~abh.json"
+    path.write_text(path.read_text().replace('"size": "paper"', '"size": "smoke"'))
+    assert programs.judge(load(tmp_path), ()) == []
+
+
+def test_what_is_explained_is_not_missed_as_far_as_the_line_goes(tmp_path):
+    within, beyond = line("memory_peak_kib", allows=0.1), line("memory_peak_kib", allows=0.05)
+    assert not judged(tmp_path, within, memory_peak_kib=218 * MIB)["memory_peak_kib"].is_missed
+    found = judged(tmp_path, beyond, memory_peak_kib=218 * MIB)["memory_peak_kib"]
+    assert found.is_missed and "worse by 9.0%, more than the 5% explained" in found.words
+    elsewhere = line("memory_peak_kib", allows=0.1, environments=("kvm-hap",))
+    assert judged(tmp_path, elsewhere, memory_peak_kib=218 * MIB)["memory_peak_kib"].is_missed
+
+
+def test_a_line_that_nothing_needs_is_an_error_once_all_of_it_was_run(tmp_path):
+    needed, idle = line("memory_peak_kib", allows=0.1), line("instructions", allows=0.1)
+    half = line("instructions", allows=0.1, environments=("native", "kvm-hap"))
+    verdicts = list(judged(tmp_path, memory_peak_kib=218 * MIB).values())
+    programs.check_needed(verdicts, [needed, half])
+    with pytest.raises(AbhError, match="within the aim") as caught:
+        programs.check_needed(verdicts, [needed, half, idle])
+    assert caught.value.got == "xz, instructions, in native"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('program = "xzz"\nquantity = "instructions"\nreason = "x"', "xzz"),
+        ('program = "xz"\nquantity = "instruction"\nreason = "x"', "instruction"),
+        ('program = "xz"\nquantity = "instructions"\nenvironments = ["xen-pv"]\nreason = "x"', "xen-pv"),
+        ('program = "xz"\nquantity = "instructions"\nallows = -1.0\nreason = "x"', "allows"),
+        ('program = "xz"\nquantity = "instructions"', "reason"),
+    ],
+)
+def test_a_line_of_what_there_is_not_is_refused(tmp_path, text, says):
+    folder = tmp_path / "workloads" / programs.GROUP / "xz"
+    folder.mkdir(parents=True)
+    source = paths.WORKLOADS / programs.GROUP / "xz/workload.toml"
+    (folder / source.name).write_text(source.read_text())
+    (tmp_path / programs.EXPLAINED).write_text(f"[[line]]\n{text}\n")
+    with pytest.raises(AbhError, match=str(programs.EXPLAINED)) as caught:
+        programs.explained(tmp_path)
+    assert says in str(caught.value)
+
+
+def test_the_projects_own_lines_are_of_programs_that_there_are():
+    assert all(each.program in spec.workloads(group=programs.GROUP) for each in programs.explained())
+
+
+# --- the command and the page -----------------------------------------------------------------------------------
+
+
+def words(*given: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    compat.add_arguments(parser)
+    return parser.parse_args(given)
+
+
+def test_the_cells_are_all_programs_in_both_environments_under_both_policies(capsys):
+    assert compat.run(words("--dry-run")) == 0
+    found = [spec.Run.parse(each) for each in capsys.readouterr().out.split()]
+    assert len(found) == len(set(found)) == 4 * len(spec.workloads(group=programs.GROUP)) > 80
+    assert {(run.environment, run.policy) for run in found} == {
+        (environment, policy) for environment in programs.ENVIRONMENTS for policy in ("thp", "abh")
+    }
+    assert compat.run(words("xz", "--environment", "native", "--dry-run")) == 0
+    assert capsys.readouterr().out.split() == ["xz@native~thp", "xz@native~abh"]
+
+
+@pytest.mark.parametrize(("peak", "status"), [(200 * MIB, 0), (218 * MIB, 1)])
+def test_the_status_says_whether_anything_is_outside(tmp_path, monkeypatch, capsys, peak, status):
+    monkeypatch.setattr(paths, "MEASURED", tmp_path)
+    monkeypatch.setattr(programs, "explained", tuple)
+
+    def perform(cells, folder, cores, report):
+        assert folder == tmp_path / "paper/compat" and {each.size for each in cells} == {"paper"}
+        judged(folder, memory_peak_kib=peak)
+        put(folder, "gawk@native~thp", **STOCK)  # of another run, of programs that were not asked for
+        put(folder, "gawk@native~abh", "crash")
+        return 0
+
+    monkeypatch.setattr(study, "perform", perform)
+    assert compat.run(words("xz", "--environment", "native")) == status
+    said = capsys.readouterr().out
+    assert "gawk" not in said and f"outside an aim: {status}" in said
+    assert ("xz@native~abh: peak memory 204,800 -> 223,232, worse by 9.0%" in said) == bool(status)
+
+
+def test_the_page_marks_what_is_outside_and_gives_the_reasons(tmp_path, monkeypatch):
+    lines = (line("instructions", allows=0.2),)
+    monkeypatch.setattr(programs, "explained", lambda: lines)
+    plan = Plan(("sqlite",), ("native",), ("thp", "abh"))
+    assert "make compat" in FIGURE.render(make_study(plan, {}, tmp_path)) and FIGURE.table(make_study(plan, {})) == []
+    judged(tmp_path / "paper/compat", *lines, memory_peak_kib=218 * MIB, instructions=1_100_000)
+    study_ = make_study(plan, {}, tmp_path)
+    html = str(FIGURE.render(study_))
+    assert html.count('class="out"') == 1 and "200.0 +9.0%" in html
+    assert html.count('class="differs"') == 1 and "So it is." in html
+    rows = {row["quantity"]: row for row in FIGURE.table(study_)}
+    assert (rows["memory_peak_kib"]["missed"], rows["instructions"]["missed"]) == (True, False)
+    assert rows["instructions"]["reason"] == "So it is." and rows["alloc_ratio"]["value"] == 0.5

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""Superpages in Xen's shadow: the switch of a domain, and what the host says of the small guests."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pytest
+
+from abh.commands import xen_test
+from abh.errors import AbhError
+from abh.schema import spec
+from abh.study import cell
+from abh.verify import xen
+
+SAID = """ABH test
+ABH said test:sizes~shadow-1 sizes begins
+ABH counted test:sizes~shadow-1 superpages_direct 12
+ABH counted test:sizes~shadow-1 superpages_shadow_pages 40
+ABH verdict test:sizes~shadow-1 ABH test sizes success
+ABH verdict test:views~hap ABH test views failure 4 KiB view, offset 0
+ABH counted test:sizes~other superpages_direct 12
+""".splitlines()
+JOBS = ["key O", "test sizes shadow 1 rounds=5", "test views hap 0", "test frames shadow 0"]
+
+
+def _arguments(**given: Any) -> argparse.Namespace:
+    usual = {"tests": [], "audit": False, "fuzz": None, "seed": 1}
+    return argparse.Namespace(**(usual | given))
+
+
+def test_setting_of_the_domain_reaches_only_the_environment_that_has_it() -> None:
+    line = "domain shadow_superpages 1"
+    with_it = {
+        name for name in spec.environments() if line in cell.host_lines(cell.Cell.of(f"mcf@{name}~abh-xen2m", "smoke"))
+    }
+    assert with_it == {"xen-shadow"}
+    assert "domain " not in cell.host_lines(cell.Cell.of("mcf@xen-shadow~abh", "smoke"))
+
+
+def test_policies_differ_from_those_they_extend_by_the_switch_alone() -> None:
+    for name in ("thp", "abh"):
+        plain, ours = spec.policy(name), spec.policy(f"{name}-xen2m")
+        assert ours.guest == plain.guest and ours.host.sysfs == plain.host.sysfs
+        assert plain.host.domain == {} and ours.host.domain == {"shadow_superpages": "1"}
+
+
+def test_verdicts_of_the_jobs() -> None:
+    sizes, views, frames = xen.read(SAID, JOBS)
+    assert (sizes.outcome, sizes.counters) == ("success", {"direct": 12, "shadow_pages": 40})
+    assert (views.outcome, views.reason) == ("failure", "4 KiB view, offset 0")
+    assert frames.outcome == "crash"  # nothing was said of it
+
+
+def test_superpages_that_did_not_show_are_a_failure() -> None:
+    on, off = xen.Verdict("test:sizes~shadow-1", "success", ""), xen.Verdict("test:sizes~shadow-0", "success", "")
+    assert len(xen_test.unshown([on, off])) == 1
+    on.counters = {"direct": 1}
+    off.counters = {"direct": 0, "shadow_pages": 7}
+    assert xen_test.unshown([on, off]) == []
+    off.counters = {"splintered_p2m": 1}
+    assert len(xen_test.unshown([on, off])) == 1
+
+
+def test_jobs() -> None:
+    assert [job for job in xen_test.jobs(_arguments(tests=["sizes"]))] == [
+        "test sizes hap 0", "test sizes shadow 0", "test sizes shadow 1",
+    ]  # fmt: skip
+    every = xen_test.jobs(_arguments())
+    assert not any("canary" in job or "fuzz" in job for job in every)
+    assert len(every) == 3 * (len(xen.names()) - len(xen_test.ENDLESS))
+    fuzz = xen_test.jobs(_arguments(fuzz=7, seed=3, audit=True))
+    assert fuzz[0] == "key O"
+    assert fuzz[1:3] == ["beside canary shadow 0", "test fuzz shadow 0 operations=7 seed=3"]
+
+
+def test_unknown_test_is_refused() -> None:
+    with pytest.raises(AbhError, match="no such test"):
+        xen_test.jobs(_arguments(tests=["nonesuch"]))

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * PVH entry (Xen's docs/misc/pvh.pandoc): 32 bits, flat, no paging.  The first 4 GiB are mapped to themselves by 2 MiB
+ * leaves, then long mode.
+ */
+#define PAE	(1 << 5)
+#define LME_NX	((1 << 8) | (1 << 11))
+#define PG_WP_PE ((1 << 31) | (1 << 16) | 1)
+#define EFER	0xc0000080
+
+	.section .note.Xen, "a", @note
+	.balign 4
+	.long 4, 4, 18 /* XEN_ELFNOTE_PHYS32_ENTRY */
+	.asciz "Xen"
+	.long entry
+
+	.code32
+	.text
+	.globl entry
+entry:
+	cld
+	mov $stack_end, %esp
+
+	/* l2: 2048 leaves, present, writable, accessed, dirty */
+	mov $0xe3, %eax
+	mov $l2_identity, %edi
+	mov $2048, %ecx
+1:	mov %eax, (%edi)
+	movl $0, 4(%edi)
+	add $0x200000, %eax
+	add $8, %edi
+	loop 1b
+
+	mov $l2_identity + 0x27, %eax
+	mov $l3_identity, %edi
+	mov $4, %ecx
+2:	mov %eax, (%edi)
+	add $0x1000, %eax
+	add $8, %edi
+	loop 2b
+	movl $l3_identity + 0x27, l4_table
+
+	mov $PAE, %eax
+	mov %eax, %cr4
+	mov $l4_table, %eax
+	mov %eax, %cr3
+	mov $EFER, %ecx
+	rdmsr
+	or $LME_NX, %eax
+	wrmsr
+	mov $PG_WP_PE, %eax
+	mov %eax, %cr0
+	lgdt gdt_pointer
+	ljmp $8, $long_mode
+
+	.code64
+long_mode:
+	mov $16, %eax
+	mov %eax, %ds
+	mov %eax, %es
+	mov %eax, %ss
+	xor %eax, %eax
+	mov %eax, %fs
+	mov %eax, %gs
+	mov %ebx, %edi /* hvm_start_info */
+	call lib_main
+1:	hlt
+	jmp 1b
+
+	/* One stub a vector: an error code of 0 where the processor pushes none. */
+	.macro stub n
+	.balign 16
+	.if \n != 8 && (\n < 10 || \n > 14) && \n != 17
+	push $0
+	.endif
+	push $\n
+	jmp exception
+	.endm
+	.globl stubs
+	.balign 16
+stubs:
+	.set n, 0
+	.rept 32
+	stub n
+	.set n, n + 1
+	.endr
+
+	/* on_exception(frame) returns where to go on; registers stay as they were but for rax, the error code. */
+exception:
+	push %rdi
+	push %rsi
+	push %rdx
+	push %rcx
+	push %r8
+	push %r9
+	push %r10
+	push %r11
+	lea 64(%rsp), %rdi
+	call on_exception
+	pop %r11
+	pop %r10
+	pop %r9
+	pop %r8
+	pop %rcx
+	pop %rdx
+	pop %rsi
+	pop %rdi
+	add $16, %rsp
+	iretq
+
+	/* Each returns -1, or the error code of the page fault that it met, as rax is then. */
+	.globl try_read, try_write, try_jump
+try_read:			/* (address, where to) */
+	mov (%rdi), %rax
+	mov %rax, (%rsi)
+	mov $-1, %rax
+try_read_end:
+	ret
+try_write:			/* (address, value) */
+	mov %rsi, (%rdi)
+	mov $-1, %rax
+try_write_end:
+	ret
+try_jump:			/* (address of a ret) */
+	call *%rdi
+	mov $-1, %rax
+try_jump_end:
+	ret
+	.globl try_read_end, try_write_end, try_jump_end
+
+	.data
+	.balign 8
+gdt:	.quad 0, 0x00af9a000000ffff, 0x00cf92000000ffff
+	.globl gdt_pointer
+gdt_pointer:
+	.word . - gdt - 1
+	.quad gdt
+
+	.bss
+	.balign 4096
+	.globl l4_table, l3_identity, l2_identity, hypercall_page
+l4_table:	.skip 4096
+l3_identity:	.skip 4096
+l2_identity:	.skip 4 * 4096
+hypercall_page:	.skip 4096
+stack:		.skip 4 * 4096
+stack_end:
+	.section .note.GNU-stack, "", @progbits
