@@ -271,6 +271,20 @@ def test_root_gets_the_packages_installed_and_is_told(machine):
     assert "noise" in err
 
 
+def test_two_starts_at_once_install_packages_once(machine):
+    machine.user(0)
+    machine.packages("python3 python3 all why\nbubblewrap bwrap all why\n")
+    machine.script(
+        "apt-get",
+        '#!/bin/sh\necho "$2" >>"$FAKE/calls"; sleep 1; if [ "$2" = install ]; then cp "$0" "${0%/*}/bwrap"; fi\n',
+    )
+    both = [machine.start("list") for _ in range(2)]
+    said = [each.communicate(timeout=PATIENCE_S)[1] for each in both]
+    assert [each.returncode for each in both] == [0, 0], said
+    assert machine.calls().count("install") == 1
+    assert any("another abh is installing packages" in each for each in said)
+
+
 def test_a_machine_without_python_gets_one(machine):
     machine.user(0)
     (machine.path / "python3").rename(machine.path / "python3.hidden")
