@@ -42,10 +42,14 @@ def test_what_gives_memory_back_splits_no_hugepage(run_cell):
 def test_mappings_that_are_to_be_left_alone_cost_no_more():
     """Where addresses are random, instructions differ by 3% from draw to draw, under thp as under abh. Cycles are the
     MMU model's: upstream's first alignment cost these programs no instructions, but misses. So would extending them all
-    (mmap_threshold_kib 0; counted: 4.5% fewer instructions, and 3.0% more walk cycles, 2.3% more in all)."""
+    (mmap_threshold_kib 0; counted: 4.5% fewer instructions, and 3.0% more walk cycles, 2.3% more in all).
+    Walks are 0.3% of all cycles here, and which lines of page tables share a set of the caches is chance: thp's own
+    walk cycles differ by 2.8% where memory is compacted first, and 0.06% in all. So they are held against all."""
     cells = (cell.Cell.of(f"cactus@native~{policy}", "smoke", mmu="i7-3770") for policy in ("thp", "abh"))
     # khugepaged, which comes at instants of its own, saves the faults of each range that it finds half mapped.
     off, on = (cell.run(with_sysfs(with_fixed_addresses(each), SLEEPS)) for each in cells)
     assert number(on, "minor_faults") <= number(off, "minor_faults") + 1, "counted: 61,346, and one more"
-    for name in ("instructions", "walk_cycles", *mmu.ESTIMATES):
+    for name in ("instructions", *mmu.ESTIMATES):
         assert number(on, name) <= 1.005 * number(off, name), name
+    more = number(on, "walk_cycles") - number(off, "walk_cycles")
+    assert more <= 0.0005 * number(off, mmu.ESTIMATES[0])
