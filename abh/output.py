@@ -21,6 +21,11 @@ def add_json(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document, and all else on standard error")
 
 
+def add_connect(parser: argparse.ArgumentParser) -> None:
+    """The option --connect, in the same words for every command that talks to libvirt."""
+    parser.add_argument("--connect", metavar="URI", help="of libvirt, as qemu:///system (default: libvirt's own)")
+
+
 @contextlib.contextmanager
 def report(as_json: bool) -> Iterator[dict[str, Any]]:
     """The report, to be filled within; with as_json it is printed as JSON at the end, else dropped.

@@ -18,7 +18,6 @@ from pydantic import AfterValidator, Field, model_validator
 from abh.errors import AbhError
 from abh.paths import CHECKOUT
 from abh.schema.keys import (
-    EnvName,
     InsidePath,
     KernelPath,
     Line,
@@ -34,6 +33,9 @@ from abh.schema.keys import (
     checked,
     no_repeat,
 )
+from abh.schema.policy import GuestPolicy as GuestPolicy  # as the other kinds of files: spec.GuestPolicy
+from abh.schema.policy import Policy as Policy
+from abh.schema.policy import PolicyShelf
 from abh.schema.shelf import GroupedShelf, Shelf
 from abh.schema.strict import Strict, bad, did_you_mean
 from abh.schema.workload import Workload
@@ -180,39 +182,7 @@ class Machine(Spec):
         return self
 
 
-# --- policies and roots -----------------------------------------------------------------------------------------
-
-
-class GuestPolicy(Strict):
-    """Settings inside the guest, or on the machine itself in the native environments."""
-
-    sysfs: dict[KernelPath, Word] = Field(default_factory=dict)  # written in the file's order
-    env: dict[EnvName, Line] = Field(default_factory=dict)  # of the workload
-    before: tuple[Word, ...] = ()  # a command that has said "ready" before the workload starts, and stays beside it
-
-
-class HostPolicy(Strict):
-    """Settings on the host (Xen: in dom0)."""
-
-    sysfs: dict[KernelPath, Word] = Field(default_factory=dict)
-    domain: dict[SnakeName, Word] = Field(
-        default_factory=dict
-    )  # of the guest, asked of the hypervisor (agent/init-host)
-
-
-class Policy(Spec):
-    """vm-configs/policies/<name>.toml: how hugepages are handed out."""
-
-    order: int
-    extends: Name | None = None  # another policy, whose settings hold unless this one names them too
-    guest: GuestPolicy = GuestPolicy()
-    host: HostPolicy = HostPolicy()
-    requires: Annotated[tuple[KernelPath, ...], AfterValidator(no_repeat)] = ()  # in the guest; absent: a skip
-
-    @property
-    def group(self) -> str:
-        """The folder it lies in, below that of the policies: "" for the study's own. Others run when asked for."""
-        return "" if self.path.parent.name == "policies" else self.path.parent.name
+# --- roots -----------------------------------------------------------------------------------------
 
 
 class RootFs(Spec):
@@ -226,35 +196,6 @@ class RootFs(Spec):
 
 
 # --- finding and loading ----------------------------------------------------------------------------------------
-
-
-class PolicyShelf(GroupedShelf[Policy]):
-    """Policies, of which one may say only what it changes in another."""
-
-    def load(self, path: Path) -> Policy:
-        """The policy in one file, complete: the settings of what it extends are written before its own."""
-        return self._load(path, ())
-
-    def _load(self, path: Path, extended_by: tuple[Path, ...]) -> Policy:
-        own = super().load(path)
-        if own.extends is None:
-            return own
-        root = next(folder for folder in path.parents if folder.name == "vm-configs").parent
-        base_path = self.find(own.extends, root)
-        if base_path in (*extended_by, path):
-            raise AbhError(
-                "a policy extends itself", where=f"{path}: extends", got=own.extends, next_step="name another policy"
-            )
-        base = self._load(base_path, (*extended_by, path))
-        guest = GuestPolicy(
-            sysfs={**base.guest.sysfs, **own.guest.sysfs},
-            env={**base.guest.env, **own.guest.env},
-            before=own.guest.before or base.guest.before,
-        )
-        host = HostPolicy(sysfs={**base.host.sysfs, **own.host.sysfs}, domain={**base.host.domain, **own.host.domain})
-        return own.model_copy(
-            update={"guest": guest, "host": host, "requires": tuple(dict.fromkeys((*base.requires, *own.requires)))}
-        )
 
 
 class Component(Spec):

@@ -74,7 +74,11 @@ def did_you_mean(got: str, names: Iterable[str], otherwise: str) -> str:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The file as a table, its arrays as tuples; AbhError names the line of a syntax error."""
-    text = _read_text(path)
+    return read_toml_text(path, _read_text(path))
+
+
+def read_toml_text(path: Path, text: str) -> dict[str, Any]:
+    """The same of a text that is in no file; the path says in an error where it is."""
     try:
         table: dict[str, Any] = _frozen(tomllib.loads(text))
         return table

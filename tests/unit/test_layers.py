@@ -17,6 +17,7 @@ LAYERS = (
     ("build",),
     ("machine",),
     ("host",),  # above the machine: the doctor has QEMU boot a kernel, to see what this computer's KVM is worth
+    ("policy",),
     ("model",),
     ("study",),
     ("compare",),

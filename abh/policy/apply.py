@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""Makes a VM as its policy says: its definition at once, what runs as far as that can be changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from abh.policy import change, guest, hook, host, xml
+from abh.policy.domain import Domain, element_of
+from abh.policy.evidence import Evidence
+from abh.policy.memory import Unreadable
+from abh.schema.policy import Policy
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was changed, what was not and why, and whether a restart is needed."""
+
+    changed: tuple[str, ...]
+    failed: tuple[str, ...]
+    restart: bool
+
+
+def hypervisor_of(domain: Domain) -> str:
+    """xen, or kvm, which stands for all that QEMU runs."""
+    return "xen" if domain.tree().get("type") == "xen" else "kvm"
+
+
+def definition(domain: Domain, policy: Policy | None) -> tuple[str, ...]:
+    """Makes the domain's XML as the policy says, or, without one, as it was before; says what has changed."""
+    if not domain.persistent:
+        return ()
+    kept = domain.kept()
+    seen = domain.document()
+    if policy is None:
+        made = change.undo(seen, kept.before, domain.where)
+    else:
+        made = change.apply(seen, policy.vm, hypervisor_of(domain), kept.before, domain.where)
+    if made.before == kept.before and made.document == seen:
+        return made.said
+    # Metadata and definition change in one step: a kill between two would leave what cannot be taken back.
+    tree = xml.parse(made.document, domain.where)
+    metadata = xml.child(tree, "metadata")
+    if (old := metadata.find(xml.tag("vm"))) is not None:
+        metadata.remove(old)
+    metadata.append(element_of(replace(kept, before=made.before)))
+    domain.redefine(seen, xml.text_of(tree))
+    return made.said
+
+
+def running(domain: Domain, policy: Policy, seen: Evidence) -> tuple[list[str], list[str]]:
+    """Changes what runs: the guest's switches, and base pages into hugepages."""
+    changed: list[str] = []
+    failed: list[str] = []
+    for path, wanted in policy.guest.sysfs.items():
+        try:
+            now = host.chosen(seen.agent.text_of(path))
+            if now == wanted:
+                continue
+            seen.agent.write(path, wanted)
+            after = host.chosen(seen.agent.text_of(path))
+        except guest.NoAgent as error:
+            failed.append(f"guest: {error}")
+            break  # of the other switches it would say the same
+        except Unreadable as error:
+            failed.append(f"guest {path}: {error}")
+            continue
+        (changed if after == wanted else failed).append(f"guest {path}: {now} -> {after}, wanted {wanted}")
+    if policy.vm.collapse is not None:
+        try:
+            done = hook.collapse(seen.pid, seen.sizes_kib)
+            hook.keep_record(domain.uuid, seen.pid, "request", done.made, done.failed or {})
+        except (Unreadable, PermissionError) as error:
+            failed.append(f"collapse: {error}")
+        else:
+            changed.append(
+                f"collapse: {done.made} hugepages made" + (f", not made: {done.failed}" if done.failed else "")
+            )
+    return changed, failed
+
+
+def apply(domain: Domain, policy: Policy) -> Done:
+    """All of it."""
+    said = definition(domain, policy)
+    if not domain.running:
+        return Done(said, (), False)
+    changed, failed = running(domain, policy, Evidence(domain))
+    live = change.apply(domain.document(live=True), policy.vm, hypervisor_of(domain), "", domain.where)
+    return Done((*said, *changed), tuple(failed), bool(live.said))

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""What a policy changes in a domain's XML, and how that is taken back.
+
+What was there before, and what is written, is kept as JSON: a place that somebody has changed since is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+from abh.errors import AbhError
+from abh.policy import xml
+from abh.schema.policy import VmPolicy
+
+HAP = "features/hap"
+HUGEPAGES = "memoryBacking/hugepages"
+NO_SHARING = "memoryBacking/nosharepages"
+PLACES = (HAP, HUGEPAGES, NO_SHARING)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A domain's XML, what the changed places were and are, and in words what has changed."""
+
+    document: str
+    before: str
+    said: tuple[str, ...]
+
+
+def wanted(policy: VmPolicy, hypervisor: str) -> dict[str, str | None]:
+    """The places a policy decides, with the XML that is to be there, or None for nothing."""
+    places: dict[str, str | None] = {}
+    if hypervisor == "xen":
+        if policy.paging is not None:
+            places[HAP] = f'<hap state="{"on" if policy.paging == "hap" else "off"}" />'
+        return places
+    if policy.hugetlb_kib is not None:
+        places[HUGEPAGES] = f'<hugepages><page size="{policy.hugetlb_kib}" unit="KiB" /></hugepages>'
+    elif policy.thp is not None:
+        places[HUGEPAGES] = None
+    if policy.ksm is not None:
+        places[NO_SHARING] = None if policy.ksm else "<nosharepages />"
+    return places
+
+
+def apply(document: str, policy: VmPolicy, hypervisor: str, before: str, where: object) -> Changed:
+    """The XML as the policy wants it; places that an earlier policy wanted, and this one does not, are taken back."""
+    tree = xml.parse(document, where)
+    had = _read(before, where)
+    places = wanted(policy, hypervisor)
+    said = [*_take_back(tree, {place: each for place, each in had.items() if place not in places})]
+    kept = {place: each for place, each in had.items() if place in places}
+    for place, new in places.items():
+        now = _at(tree, place)
+        if now == new:
+            continue
+        _put(tree, place, new)
+        kept[place] = {"was": kept.get(place, {}).get("was", now), "is": new}
+        said.append(f"{place}: {_words(now)} -> {_words(new)}")
+    return Changed(xml.text_of(tree) if said else document, json.dumps(kept) if kept else "", tuple(said))
+
+
+def undo(document: str, before: str, where: object) -> Changed:
+    """The XML as it was before the policy."""
+    tree = xml.parse(document, where)
+    said = _take_back(tree, _read(before, where))
+    return Changed(xml.text_of(tree) if said else document, "", said)
+
+
+def _take_back(tree: ElementTree.Element, had: Mapping[str, Mapping[str, str | None]]) -> tuple[str, ...]:
+    said = []
+    for place, each in had.items():
+        now = _at(tree, place)
+        if now != each["is"]:
+            said.append(f"{place}: left as it is, {_words(now)}: another has changed it")
+        elif now != each["was"]:
+            _put(tree, place, each["was"])
+            said.append(f"{place}: {_words(now)} -> {_words(each['was'])}")
+    return tuple(said)
+
+
+def _read(before: str, where: object) -> dict[str, dict[str, str | None]]:
+    """What was kept; it is ours, but anybody may have edited the domain."""
+    try:
+        had = json.loads(before or "{}")
+        if not all(place in PLACES and set(each) == {"was", "is"} for place, each in had.items()):
+            raise ValueError("unknown places")
+        for each in had.values():
+            for text in each.values():
+                if text is not None:
+                    ElementTree.fromstring(text)
+    except (ValueError, AttributeError, TypeError, ElementTree.ParseError) as error:
+        raise AbhError(
+            "what abh keeps in the domain's metadata is damaged",
+            where=where,
+            got=error,
+            next_step="remove the element of urn:abh:libvirt-vm with `virsh edit`; then set the policy anew",
+        ) from None
+    return dict(had)
+
+
+def _at(tree: ElementTree.Element, place: str) -> str | None:
+    found = tree.find(place)
+    if found is None:
+        return None
+    bare = ElementTree.fromstring(ElementTree.tostring(found))
+    for each in bare.iter():
+        each.text = each.tail = None
+    return ElementTree.tostring(bare, encoding="unicode")
+
+
+def _put(tree: ElementTree.Element, place: str, text: str | None) -> None:
+    above, _, name = place.partition("/")
+    parent = xml.child(tree, above)
+    if (old := parent.find(name)) is not None:
+        parent.remove(old)
+    if text is not None:
+        parent.append(ElementTree.fromstring(text))
+    if len(parent) == 0:
+        tree.remove(parent)
+
+
+def _words(text: str | None) -> str:
+    return text or "nothing"

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""What a guest says of itself, through the QEMU guest agent, and what it is asked to set.
+
+A guest is believed about its own numbers alone: nothing that it says makes a setting of the host's granted. Its answers
+are bounded in size and time, and checked before they are used.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import itertools
+import json
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from abh.policy import binding
+from abh.policy.domain import Domain
+from abh.policy.memory import HUGE, Unreadable
+
+TIMEOUT_S = 5
+CHUNK = 1 << 20
+FILE_BYTES = 1 << 20
+LARGEST = 64 << 30  # of a guest whose frames are looked at: 128 MiB of flags, some seconds
+FRAME = 4096
+FRAMES = HUGE // FRAME  # of a hugepage
+# Documentation/admin-guide/mm/pagemap.rst: of a frame's 64 flags.
+ANONYMOUS, HUGETLB, TRANSPARENT = 1 << 12, 1 << 17, 1 << 22
+FOUR_GIB = 4 << 30
+
+
+class NoAgent(Unreadable):
+    """There is no agent in the guest, or none that answers."""
+
+
+class Agent:
+    """The agent in a running domain."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+
+    def ask(self, command: str, **arguments: object) -> Any:
+        """What the agent answers; Unreadable if it does not, or not in form."""
+        libvirt = binding.load()
+        request = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
+        try:
+            text = binding.qemu().qemuAgentCommand(self.domain.handle, request, TIMEOUT_S, 0)
+        except libvirt.libvirtError as error:
+            refused = error.get_error_code() == libvirt.VIR_ERR_INTERNAL_ERROR  # the agent's own words
+            kind = Unreadable if refused else NoAgent
+            raise kind(plain(f"the guest's agent: {error.get_error_message()}")) from None
+        try:
+            answer = json.loads(text)
+            return answer["return"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise Unreadable("the guest's agent answers what is no answer") from None
+
+    @contextlib.contextmanager
+    def _file(self, path: str, mode: str) -> Iterator[int]:
+        handle = self.ask("guest-file-open", path=path, mode=mode)
+        if type(handle) is not int:
+            raise Unreadable("the guest's agent answers what is no answer")
+        try:
+            yield handle
+        finally:
+            with contextlib.suppress(Unreadable):
+                self.ask("guest-file-close", handle=handle)
+
+    def bytes_of(self, path: str, start: int = 0, count: int = FILE_BYTES) -> bytes:
+        """What is in a file of the guest, from `start`, at most `count` bytes."""
+        found = bytearray()
+        with self._file(path, "r") as handle:
+            if start:
+                self.ask("guest-file-seek", handle=handle, offset=start, whence=0)
+            while len(found) < count:
+                wanted = min(CHUNK, count - len(found))
+                answer = self.ask("guest-file-read", handle=handle, count=wanted)
+                try:
+                    piece = base64.b64decode(answer["buf-b64"], validate=True)
+                    end = bool(answer["eof"])
+                except (KeyError, TypeError, ValueError, binascii.Error):
+                    raise Unreadable("the guest's agent answers what is no answer") from None
+                found += piece[:wanted]
+                if end or not piece:
+                    break
+        return bytes(found)
+
+    def text_of(self, path: str) -> str:
+        """What is in a small file of the guest, as one that may be printed."""
+        return plain(self.bytes_of(path, count=4096).decode("utf-8", errors="replace").strip())
+
+    def write(self, path: str, value: str) -> None:
+        """Writes a switch of the guest's kernel."""
+        data = base64.b64encode(value.encode()).decode()
+        with self._file(path, "w") as handle:
+            self.ask("guest-file-write", handle=handle, **{"buf-b64": data})
+            self.ask("guest-file-flush", handle=handle)
+
+
+def plain(text: str) -> str:
+    """Without what would move a terminal's cursor, or worse."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:500]
+
+
+@dataclass(frozen=True)
+class Frames:
+    """What the guest's kernel says of its memory: where its own hugepages are, by address in the guest."""
+
+    anonymous_kib: int  # memory of programs
+    huge: frozenset[int]  # guest-physical addresses of 2 MiB that one hugepage fills
+    top: int  # the end of its memory
+
+
+def frames(agent: Agent, size_kib: int) -> Frames:
+    """The guest's own account, from its /proc/iomem and /proc/kpageflags."""
+    anonymous = 0
+    huge = set()
+    areas = ram(agent.bytes_of("/proc/iomem").decode("ascii", errors="replace"))
+    if sum(end - start for start, end in areas) > min(LARGEST, size_kib << 10):
+        raise Unreadable("the guest claims more memory than it has, or has more than is looked at")
+    for start, end in areas:
+        first, last = start // FRAME, end // FRAME
+        flags = agent.bytes_of("/proc/kpageflags", first * 8, (last - first) * 8)
+        words = struct.unpack(f"<{len(flags) // 8}Q", flags[: len(flags) // 8 * 8])
+        used = [word & (ANONYMOUS | HUGETLB) != 0 for word in words]
+        anonymous += sum(used)
+        for at in range(-first % FRAMES, len(words) - FRAMES + 1, FRAMES):
+            if all(word & (TRANSPARENT | HUGETLB) and word & (ANONYMOUS | HUGETLB) for word in words[at : at + FRAMES]):
+                huge.add((first + at) * FRAME)
+    return Frames(anonymous * FRAME // 1024, frozenset(huge), max((end for _, end in areas), default=0))
+
+
+def ram(iomem: str) -> list[tuple[int, int]]:
+    """The areas of memory in /proc/iomem; a user without rights sees zeros there."""
+    found = [
+        (int(each[1], 16), int(each[2], 16) + 1)
+        for each in re.finditer(r"^([0-9a-f]+)-([0-9a-f]+) : System RAM$", iomem, re.MULTILINE)
+    ]
+    areas = [(start, end) for start, end in found if end > start + 1]
+    if not areas or any(one[1] > other[0] for one, other in itertools.pairwise(areas)):
+        raise Unreadable("the guest's /proc/iomem has no memory in it, or areas that overlap")
+    return areas
+
+
+def offset_of(address: int, frames_: Frames, size_kib: int) -> int:
+    """Where in the guest's memory a guest-physical address is: on a PC, what does not fit below 4 GiB begins there."""
+    low = (size_kib << 10) - max(0, frames_.top - FOUR_GIB)
+    return address if address < FOUR_GIB else low + address - FOUR_GIB

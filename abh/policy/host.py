@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""What the host's kernel says of itself. Of Python's own library alone: libvirt's hook has this module, too."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("/")
+THP = "sys/kernel/mm/transparent_hugepage"
+KSM = "sys/kernel/mm/ksm/run"
+POOL = "sys/kernel/mm/hugepages/hugepages-{kib}kB"
+MODES = ("sys/module/kvm_amd/parameters/npt", "sys/module/kvm_intel/parameters/ept")  # nested paging, by maker
+KVM_DEBUG = "sys/kernel/debug/kvm"
+PAGES_KIB = {"pages_4k": 4, "pages_2m": 2048, "pages_1g": 1048576}
+
+
+def text(path: str, root: Path = ROOT) -> str | None:
+    """What a file of /sys or /proc holds; None where it is not there or may not be read."""
+    try:
+        return (root / path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def chosen(value: str) -> str:
+    """The choice in `always [madvise] never`; else the value as it is."""
+    marked = re.search(r"\[([^]]+)\]", value)
+    return marked[1] if marked else value
+
+
+def setting(path: str, root: Path = ROOT) -> str | None:
+    """The value of a switch."""
+    value = text(path.lstrip("/"), root)
+    return None if value is None else chosen(value)
+
+
+def paging(root: Path = ROOT) -> tuple[str | None, str]:
+    """The mode in which KVM pages all guests of this host, `hap` or `shadow`, and where that is read."""
+    for path in MODES:
+        value = text(path, root)
+        if value is not None:
+            return ("hap" if value in ("Y", "1") else "shadow"), f"/{path} is {value}"
+    return None, "neither kvm_amd nor kvm_intel is loaded"
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What KVM itself maps for a guest at this moment."""
+
+    kib: int
+    huge_kib: int
+
+
+def kvm_mapped(pid: int, root: Path = ROOT) -> Mapped | None:
+    """What KVM's own counters say of the guests of a process; None where debugfs does not show them."""
+    kib = huge = 0
+    seen = False
+    for folder in (root / KVM_DEBUG).glob(f"{pid}-*"):
+        for name, unit in PAGES_KIB.items():
+            value = text(f"{KVM_DEBUG}/{folder.name}/{name}", root)
+            if value is None or not value.isdigit():
+                continue
+            seen = True
+            kib += int(value) * unit
+            huge += int(value) * unit if unit > 4 else 0
+    return Mapped(kib, huge) if seen else None
+
+
+def free_pool_kib(page_kib: int, root: Path = ROOT) -> int | None:
+    """What is free in the pool of hugepages of that size; None where the kernel has no such pool."""
+    value = text(f"{POOL.format(kib=page_kib)}/free_hugepages", root)
+    return None if value is None or not value.isdigit() else int(value) * page_kib

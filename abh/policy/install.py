@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""Puts the hook where libvirt looks for it, and takes it away again; hooks of others stay as they are."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from abh.errors import AbhError
+from abh.policy import hook
+
+HOOKS = Path("/etc/libvirt/hooks")
+DRIVERS = ("qemu", "libxl")
+SCRIPT = "50-abh"  # in <driver>.d, which libvirt has had since 6.5
+ARCHIVE = "abh-hook.pyz"
+MARK = "# abh: hook of libvirt"
+PACKAGE = Path(hook.__file__).parent.parent
+MODULES = ("__init__.py", "policy/__init__.py", "policy/hook.py", "policy/host.py", "policy/memory.py")
+LIMIT_S = 10
+# A hook that breaks must not stop a VM, so whatever is not an answer of the Python part counts as none; but a VM that
+# requires something is not started unchecked.
+WRAPPER = f"""#!/bin/sh
+{MARK}; `abh policy hook uninstall` removes it.
+xml=$(cat)
+printf '%s\\n' "$xml" | timeout -k 2 {LIMIT_S} /usr/bin/python3 -I "$(dirname "$0")/../{ARCHIVE}" "$@"
+status=$?
+[ "$status" != 0 ] || exit 0
+[ "$status" != {hook.REFUSED} ] || exit 1
+logger -t abh "the hook has failed ($2, status $status)" 2>/dev/null
+[ "$2" = prepare ] || exit 0
+case $xml in
+*'{hook.NAMESPACE}'*' required='*)
+	echo "abh: the hook has failed (status $status), and the policy of this domain requires settings" >&2
+	exit 1
+	;;
+esac
+exit 0
+"""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """What is there: of each driver, whether its script is as it would be installed now."""
+
+    state: str  # "installed", "outdated", "not installed"
+    files: tuple[str, ...]
+
+
+def _archive() -> bytes:
+    """The hook as one file: a zip that Python runs. The same sources give the same bytes."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr(
+            zipfile.ZipInfo("__main__.py"),
+            "import sys\nfrom abh.policy import hook\nsys.exit(hook.main(sys.argv[1:]))\n",
+        )
+        for name in MODULES:
+            archive.writestr(zipfile.ZipInfo(f"abh/{name}"), (PACKAGE / name).read_bytes())
+    return made.getvalue()
+
+
+def _files(hooks: Path) -> dict[Path, tuple[bytes, int]]:
+    scripts = {hooks / f"{driver}.d" / SCRIPT: (WRAPPER.encode(), 0o755) for driver in DRIVERS}
+    return {hooks / ARCHIVE: (_archive(), 0o644), **scripts}
+
+
+def install(hooks: Path = HOOKS) -> Installed:
+    """Writes the hook's files; the scripts last, as they are what libvirt runs."""
+    try:
+        for path, (content, mode) in _files(hooks).items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = path.with_name(f".{path.name}.{os.getpid()}")
+            new.write_bytes(content)
+            new.chmod(mode)
+            new.replace(path)
+    except OSError as error:
+        raise _refused(hooks, error) from error
+    return examine(hooks)
+
+
+def uninstall(hooks: Path = HOOKS) -> Installed:
+    """Removes them, the scripts first; folders that are empty then, too."""
+    try:
+        for path in reversed(_files(hooks)):
+            if path.suffix != ".pyz" and path.exists() and MARK.encode() not in path.read_bytes():
+                raise AbhError("this file is not abh's", where=path, next_step="look at it, and remove it yourself")
+            path.unlink(missing_ok=True)
+        for driver in DRIVERS:
+            folder = hooks / f"{driver}.d"
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+    except OSError as error:
+        raise _refused(hooks, error) from error
+    return examine(hooks)
+
+
+def examine(hooks: Path = HOOKS) -> Installed:
+    """What is there."""
+    files = _files(hooks)
+    there = {path: path.read_bytes() for path in files if path.is_file()}
+    if not there:
+        return Installed("not installed", ())
+    same = all(there.get(path) == content for path, (content, _) in files.items())
+    return Installed("installed" if same else "outdated", tuple(str(path) for path in there))
+
+
+def _refused(hooks: Path, error: OSError) -> AbhError:
+    return AbhError("the hook's files cannot be changed", where=hooks, got=error.strerror, next_step="run it as root")

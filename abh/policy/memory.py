@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""The memory of a guest as the kernel has it: which process, which of its mappings, which pages are hugepages.
+
+Of Python's own library alone: libvirt's hook has this module, too. All of it is read from /proc of the moment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+HUGE = 2 << 20  # bytes of a hugepage of x86-64
+# include/uapi/linux/fs.h, asm-generic/mman-common.h, and the numbers of system calls that all architectures share.
+PAGEMAP_SCAN = 0xC0606610
+PRESENT, IS_HUGE = 1 << 3, 1 << 6
+MADV_COLLAPSE = 25
+PIDFD_OPEN, PROCESS_MADVISE = 434, 440
+
+
+class Unreadable(Exception):
+    """Why something of a process cannot be seen, in words for a user."""
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A mapping of a process, as its smaps has it; several that touch and are alike are one."""
+
+    start: int
+    end: int
+    path: str
+    flags: frozenset[str]
+    page_kib: int  # of the page size it is mapped by: more than 4 for hugetlb
+    mapped_kib: int  # that the host has mapped
+    huge_kib: int  # of that, in hugepages
+    eligible: bool  # for transparent hugepages, as the kernel says
+
+    @property
+    def kib(self) -> int:
+        """Its size."""
+        return (self.end - self.start) >> 10
+
+
+def process_of(uuid: str, proc: Path = PROC) -> int | None:
+    """The process of libvirt's QEMU for the domain of that UUID; None if there is none, or more than one."""
+    found = []
+    for path in proc.glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:  # it has ended, or is hidden
+            continue
+        if b"-uuid" in words and words[words.index(b"-uuid") + 1 :][:1] == [uuid.encode()]:
+            found.append(int(path.parent.name))
+    return found[0] if len(found) == 1 else None
+
+
+def started(pid: int, proc: Path = PROC) -> str:
+    """When the process started, in the kernel's ticks: with its number it names one process of this boot."""
+    return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
+
+
+def mappings(pid: int, proc: Path = PROC) -> list[Mapping]:
+    """All mappings of a process."""
+    path = proc / str(pid) / "smaps"
+    try:
+        text = path.read_text(errors="replace")
+    except PermissionError:
+        raise Unreadable(f"{path} is not yours to read: run this as root") from None
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror}") from None
+    heads = list(re.finditer(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+ *(.*)$", text, re.MULTILINE))
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    return [_mapping(head, text[head.end() : end]) for head, end in zip(heads, ends, strict=True)]
+
+
+def _mapping(head: re.Match[str], body: str) -> Mapping:
+    numbers = {key: int(value) for key, value in re.findall(r"^(\w+): +(\d+)", body, re.MULTILINE)}
+    flags = re.search(r"^VmFlags: (.*)$", body, re.MULTILINE)
+    hugetlb = numbers.get("Shared_Hugetlb", 0) + numbers.get("Private_Hugetlb", 0)
+    transparent = sum(numbers.get(name, 0) for name in ("AnonHugePages", "ShmemPmdMapped", "FilePmdMapped"))
+    return Mapping(
+        int(head[1], 16),
+        int(head[2], 16),
+        head[4],
+        frozenset(flags[1].split() if flags else ()),
+        numbers.get("KernelPageSize", 4),
+        numbers.get("Rss", 0) + hugetlb,
+        transparent + hugetlb,
+        numbers.get("THPeligible", 0) == 1,
+    )
+
+
+def guest_memory(all_of_it: Sequence[Mapping], sizes_kib: Sequence[int]) -> list[Mapping]:
+    """The mappings that are the guest's memory: for each size that libvirt says, one that has just this size.
+
+    QEMU maps each of its memory's blocks by itself; nothing else of it has the size of one but by chance, and of
+    several the one with most in it is taken. The kernel splits a mapping where a part is advised otherwise: parts that
+    touch are put together.
+    """
+    joined = _joined(all_of_it)
+    found: list[Mapping] = []
+    for size in sizes_kib:
+        fitting = [each for each in joined if each.kib == size and "wr" in each.flags and each not in found]
+        if not fitting:
+            raise Unreadable(f"no mapping of QEMU's has the {size} KiB of the guest's memory")
+        found.append(max(fitting, key=lambda each: each.mapped_kib))
+    return found
+
+
+def _joined(parts: Sequence[Mapping]) -> list[Mapping]:
+    found: list[Mapping] = []
+    for each in parts:
+        last = found[-1] if found else None
+        if last and last.end == each.start and last.path == each.path and {"wr"} & last.flags == {"wr"} & each.flags:
+            found[-1] = Mapping(
+                last.start,
+                each.end,
+                each.path,
+                last.flags | each.flags,
+                each.page_kib,
+                last.mapped_kib + each.mapped_kib,
+                last.huge_kib + each.huge_kib,
+                last.eligible and each.eligible,
+            )
+        else:
+            found.append(each)
+    return found
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bytes of a process that are in memory, all in hugepages or all in base pages."""
+
+    start: int
+    end: int
+    huge: bool
+
+
+def ranges(pid: int, start: int, end: int, proc: Path = PROC) -> Iterator[Range]:
+    """What of these bytes is in memory, by ranges (Linux 6.7 and newer)."""
+    path = proc / str(pid) / "pagemap"
+    regions = (ctypes.c_uint64 * (3 * 4096))()
+    at = start
+    try:
+        with path.open("rb", buffering=0) as pagemap:
+            while at < end:
+                vector = (ctypes.addressof(regions), len(regions) // 3)
+                which = (0, PRESENT, 0, PRESENT | IS_HUGE)  # inverted, all of, any of, told
+                argument = bytearray(struct.pack("12Q", 96, 0, at, end, 0, *vector, 0, *which))
+                count = fcntl.ioctl(pagemap, PAGEMAP_SCAN, argument)
+                for number in range(count):
+                    first, last, kind = regions[3 * number : 3 * number + 3]
+                    yield Range(first, last, bool(kind & IS_HUGE))
+                at = struct.unpack_from("Q", argument, 32)[0]
+    except PermissionError:
+        raise Unreadable(f"{path} is not yours to read: run this as root") from None
+    except OSError as error:
+        if error.errno in (errno.ENOTTY, errno.EINVAL):
+            raise Unreadable("this kernel cannot say it by ranges (PAGEMAP_SCAN is of Linux 6.7)") from None
+        raise Unreadable(f"{path}: {error.strerror}") from None
+
+
+def not_huge(pid: int, start: int, end: int, proc: Path = PROC) -> list[int]:
+    """Where hugepages could be and are not: the boundaries of 2 MiB within that have base pages in memory."""
+    found = set()
+    for each in ranges(pid, start, end, proc):
+        if not each.huge:
+            found |= set(range(each.start // HUGE * HUGE, each.end, HUGE))
+    return sorted(at for at in found if start <= at and at + HUGE <= end)
+
+
+@dataclass
+class Collapsed:
+    """What came of collapsing: hugepages made, and how many were not, by error."""
+
+    made: int = 0
+    failed: dict[str, int] | None = None
+
+
+def collapse(pid: int, places: Sequence[int]) -> Collapsed:
+    """Has the kernel make a hugepage of the base pages at each place of another process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    handle = libc.syscall(PIDFD_OPEN, pid, 0)
+    if handle < 0:
+        raise Unreadable(f"process {pid}: {os.strerror(ctypes.get_errno())}")
+    done = Collapsed()
+    failed: dict[str, int] = {}
+    try:
+        for place in places:
+            piece = (ctypes.c_size_t * 2)(place, HUGE)
+            if libc.syscall(PROCESS_MADVISE, handle, piece, ctypes.c_size_t(1), MADV_COLLAPSE, 0) == HUGE:
+                done.made += 1
+                continue
+            name = errno.errorcode.get(ctypes.get_errno(), "?")
+            if name in ("EPERM", "ENOSYS", "ESRCH"):
+                raise Unreadable(f"process_madvise(MADV_COLLAPSE): {os.strerror(ctypes.get_errno())}")
+            failed[name] = failed.get(name, 0) + 1
+    finally:
+        os.close(handle)
+    done.failed = failed
+    return done
