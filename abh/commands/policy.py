@@ -151,13 +151,25 @@ def verify(args: argparse.Namespace, report: dict[str, Any]) -> Status:
 
 
 def _show(vm: str, policy: str, found: list[Finding]) -> None:
+    """Switches of one table that have one answer are one line, unless they are denied."""
     print(f"{vm}: policy {policy}")
+    groups: dict[object, list[Finding]] = {}
     for each in found:
-        level = "required" if each.required else "best-effort"
-        print(f"{MARKS[each.answer.state]} {each.answer.state:8} {each.setting} = {each.wanted} ({level})")
-        print(f"             {each.answer.evidence}")
-        if each.answer.next_step:
-            print(f"             next: {each.answer.next_step}")
+        table, _, switch = each.setting.partition(" ")
+        said = each.answer.evidence if each.answer.state == "unknown" else ""
+        alone = not switch or each.answer.state == "denied"
+        groups.setdefault(each.setting if alone else (table, each.answer.state, said), []).append(each)
+    for group in groups.values():
+        first = group[0]
+        level = "required" if first.required else "best-effort"
+        what = f"{first.setting} = {first.wanted}"
+        said = first.answer.evidence
+        if len(group) > 1:
+            what = f"{first.setting.partition(' ')[0]}: {len(group)} switches"
+            said = said if first.answer.state == "unknown" else "each is as the policy has it"
+        print(f"{MARKS[first.answer.state]} {first.answer.state:8} {what} ({level})\n             {said}")
+        if first.answer.next_step:
+            print(f"             next: {first.answer.next_step}")
 
 
 def list_(args: argparse.Namespace, report: dict[str, Any]) -> Status:

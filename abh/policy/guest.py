@@ -42,17 +42,22 @@ class Agent:
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
+        self.gone: NoAgent | None = None  # it has not answered: nothing more is asked, as each wait takes seconds
 
     def ask(self, command: str, **arguments: object) -> Any:
         """What the agent answers; Unreadable if it does not, or not in form."""
+        if self.gone:
+            raise self.gone
         libvirt = binding.load()
         request = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
         try:
             text = binding.qemu().qemuAgentCommand(self.domain.handle, request, TIMEOUT_S, 0)
         except libvirt.libvirtError as error:
-            refused = error.get_error_code() == libvirt.VIR_ERR_INTERNAL_ERROR  # the agent's own words
-            kind = Unreadable if refused else NoAgent
-            raise kind(plain(f"the guest's agent: {error.get_error_message()}")) from None
+            said = plain(f"the guest's agent: {error.get_error_message()}")
+            if error.get_error_code() == libvirt.VIR_ERR_INTERNAL_ERROR:  # the agent's own words
+                raise Unreadable(said) from None
+            self.gone = NoAgent(said)
+            raise self.gone from None
         try:
             answer = json.loads(text)
             return answer["return"]

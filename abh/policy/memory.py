@@ -20,7 +20,7 @@ PROC = Path("/proc")
 HUGE = 2 << 20  # bytes of a hugepage of x86-64
 # include/uapi/linux/fs.h, asm-generic/mman-common.h, and the numbers of system calls that all architectures share.
 PAGEMAP_SCAN = 0xC0606610
-PRESENT, IS_HUGE = 1 << 3, 1 << 6
+PRESENT, SWAPPED, IS_HUGE = 1 << 3, 1 << 4, 1 << 6
 MADV_COLLAPSE = 25
 PIDFD_OPEN, PROCESS_MADVISE = 434, 440
 
@@ -102,49 +102,58 @@ def guest_memory(all_of_it: Sequence[Mapping], sizes_kib: Sequence[int]) -> list
 
     QEMU maps each of its memory's blocks by itself; nothing else of it has the size of one but by chance, and of
     several the one with most in it is taken. The kernel splits a mapping where a part is advised otherwise: parts that
-    touch are put together.
+    touch and have the size together are one.
     """
-    joined = _joined(all_of_it)
     found: list[Mapping] = []
     for size in sizes_kib:
-        fitting = [each for each in joined if each.kib == size and "wr" in each.flags and each not in found]
+        fitting = [each for each in _of_size(all_of_it, size) if each not in found]
         if not fitting:
             raise Unreadable(f"no mapping of QEMU's has the {size} KiB of the guest's memory")
         found.append(max(fitting, key=lambda each: each.mapped_kib))
     return found
 
 
-def _joined(parts: Sequence[Mapping]) -> list[Mapping]:
-    found: list[Mapping] = []
-    for each in parts:
-        last = found[-1] if found else None
-        if last and last.end == each.start and last.path == each.path and {"wr"} & last.flags == {"wr"} & each.flags:
-            found[-1] = Mapping(
-                last.start,
-                each.end,
-                each.path,
-                last.flags | each.flags,
-                each.page_kib,
-                last.mapped_kib + each.mapped_kib,
-                last.huge_kib + each.huge_kib,
-                last.eligible and each.eligible,
-            )
-        else:
-            found.append(each)
-    return found
+def _of_size(parts: Sequence[Mapping], size_kib: int) -> Iterator[Mapping]:
+    for first, start in enumerate(parts):
+        run: list[Mapping] = []
+        for each in parts[first:]:
+            if "wr" not in each.flags or each.path != start.path or (run and run[-1].end != each.start):
+                break
+            run.append(each)
+            kib = (each.end - start.start) >> 10
+            if kib == size_kib:
+                yield _joined(run)
+            if kib >= size_kib:
+                break
+
+
+def _joined(run: Sequence[Mapping]) -> Mapping:
+    if len(run) == 1:
+        return run[0]
+    return Mapping(
+        run[0].start,
+        run[-1].end,
+        run[0].path,
+        frozenset().union(*(each.flags for each in run)),
+        run[0].page_kib,
+        sum(each.mapped_kib for each in run),
+        sum(each.huge_kib for each in run),
+        all(each.eligible for each in run),
+    )
 
 
 @dataclass(frozen=True)
 class Range:
-    """Bytes of a process that are in memory, all in hugepages or all in base pages."""
+    """Bytes of a process that it has touched: all in hugepages, all in base pages, or all swapped out."""
 
     start: int
     end: int
-    huge: bool
+    huge: bool = False
+    swapped: bool = False
 
 
 def ranges(pid: int, start: int, end: int, proc: Path = PROC) -> Iterator[Range]:
-    """What of these bytes is in memory, by ranges (Linux 6.7 and newer)."""
+    """What of these bytes has been touched, by ranges (Linux 6.7 and newer)."""
     path = proc / str(pid) / "pagemap"
     regions = (ctypes.c_uint64 * (3 * 4096))()
     at = start
@@ -152,12 +161,12 @@ def ranges(pid: int, start: int, end: int, proc: Path = PROC) -> Iterator[Range]
         with path.open("rb", buffering=0) as pagemap:
             while at < end:
                 vector = (ctypes.addressof(regions), len(regions) // 3)
-                which = (0, PRESENT, 0, PRESENT | IS_HUGE)  # inverted, all of, any of, told
+                which = (0, 0, PRESENT | SWAPPED, PRESENT | SWAPPED | IS_HUGE)  # inverted, all of, any of, told
                 argument = bytearray(struct.pack("12Q", 96, 0, at, end, 0, *vector, 0, *which))
                 count = fcntl.ioctl(pagemap, PAGEMAP_SCAN, argument)
                 for number in range(count):
                     first, last, kind = regions[3 * number : 3 * number + 3]
-                    yield Range(first, last, bool(kind & IS_HUGE))
+                    yield Range(first, last, bool(kind & IS_HUGE), bool(kind & SWAPPED))
                 at = struct.unpack_from("Q", argument, 32)[0]
     except PermissionError:
         raise Unreadable(f"{path} is not yours to read: run this as root") from None
@@ -171,7 +180,7 @@ def not_huge(pid: int, start: int, end: int, proc: Path = PROC) -> list[int]:
     """Where hugepages could be and are not: the boundaries of 2 MiB within that have base pages in memory."""
     found = set()
     for each in ranges(pid, start, end, proc):
-        if not each.huge:
+        if not each.huge and not each.swapped:
             found |= set(range(each.start // HUGE * HUGE, each.end, HUGE))
     return sorted(at for at in found if start <= at and at + HUGE <= end)
 

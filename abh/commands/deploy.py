@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""Define a domain on a libvirt host from its XML: a file, or the name of a domain in vm-configs/libvirt.
+
+The same again changes nothing. A domain that abh did not define, or that another has changed since, is left alone
+unless --adopt says otherwise. libvirt's own schemas judge the XML. `virsh undefine` takes the domain away again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from abh import output
+from abh.arguments import completed, name
+from abh.errors import AbhError, Status
+
+HELP = "define a domain on a libvirt host"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The domain, and how."""
+    completed(parser.add_argument("domain", metavar="DOMAIN", help="a file, or a name of vm-configs/libvirt"), "file")
+    parser.add_argument("--name", help="the domain's name, if not that of its XML")
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        type=_assignment,
+        action="append",
+        default=[],
+        help="a ${variable} of the XML; may be repeated",
+    )
+    completed(
+        parser.add_argument("--policy", metavar="POLICY", type=name("policy"), help="the policy that it is to have"),
+        "policy",
+    )
+    parser.add_argument("--adopt", action="store_true", help="also if abh did not define it, or another has changed it")
+    parser.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
+    parser.add_argument("--start", action="store_true", help="start it, if it does not run")
+    output.add_connect(parser)
+    output.add_json(parser)
+
+
+def _assignment(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals or not re.fullmatch(r"[a-z_][a-z0-9_]*", key, re.ASCII):
+        raise argparse.ArgumentTypeError(f"got {word!r}, expected NAME=VALUE")
+    return key, value
+
+
+def run(args: argparse.Namespace) -> int:
+    """Define it, or say what that would do."""
+    from abh.policy import binding, deploy
+    from abh.schema import spec
+
+    policy = spec.policy(args.policy) if args.policy else None
+    text = deploy.source(args.domain, dict(args.set), args.name)
+    note = deploy.check(text, args.domain)
+    with output.report(args.json) as report, binding.connection(args.connect, read_only=args.dry_run) as connection:
+        plan = deploy.plan(connection, text, policy)
+        report.update(vm=plan.name, changes=bool(plan.document), difference=list(plan.difference))
+        report.update(notes=[*plan.notes, *([note] if note else [])], done=False)
+        print("\n".join(plan.difference) or f"{plan.name}: nothing to change")
+        for line in report["notes"]:
+            print(f"! {line}")
+        if args.dry_run:
+            return Status.SUCCESS
+        if plan.notes and not args.adopt:
+            raise AbhError(
+                "this domain is not abh's to change",
+                where=f"domain {plan.name!r}",
+                got="; ".join(plan.notes),
+                next_step="look at it with --dry-run; --adopt changes it",
+            )
+        if plan.document:
+            deploy.execute(connection, plan)
+            report["done"] = True
+            print(f"{plan.name}: defined")
+        if args.start:
+            _start(connection, plan.name)
+    return Status.SUCCESS
+
+
+def _start(connection: object, vm: str) -> None:
+    from abh.policy import domain
+
+    one = domain.find(connection, vm)
+    if one.running:
+        print(f"{vm}: runs already")
+        return
+    with one.errors("see what the hook and the hypervisor say"):
+        one.handle.create()
+    print(f"{vm}: started")
