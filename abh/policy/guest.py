@@ -23,6 +23,8 @@ from abh.policy.domain import Domain
 from abh.policy.memory import HUGE, Unreadable
 
 TIMEOUT_S = 5
+# libvirt's own errors where it does not get through to an agent.
+NO_AGENT = ("AGENT_UNRESPONSIVE", "AGENT_UNSYNCED", "ARGUMENT_UNSUPPORTED", "NO_SUPPORT", "OPERATION_INVALID")
 CHUNK = 1 << 20
 FILE_BYTES = 1 << 20
 LARGEST = 64 << 30  # of a guest whose frames are looked at: 128 MiB of flags, some seconds
@@ -54,10 +56,10 @@ class Agent:
             text = binding.qemu().qemuAgentCommand(self.domain.handle, request, TIMEOUT_S, 0)
         except libvirt.libvirtError as error:
             said = plain(f"the guest's agent: {error.get_error_message()}")
-            if error.get_error_code() == libvirt.VIR_ERR_INTERNAL_ERROR:  # the agent's own words
-                raise Unreadable(said) from None
-            self.gone = NoAgent(said)
-            raise self.gone from None
+            if error.get_error_code() in {getattr(libvirt, f"VIR_ERR_{name}") for name in NO_AGENT}:
+                self.gone = NoAgent(said)
+                raise self.gone from None
+            raise Unreadable(said) from None  # the agent's own words
         try:
             answer = json.loads(text)
             return answer["return"]

@@ -6,16 +6,15 @@ It has folders of its own for all that libvirt writes, and this machine's proces
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from xml.sax.saxutils import escape
 
-from abh.build import components, root
+from abh.build import root
+from abh.policy import binding
 
 PATIENCE_S = 60
 QEMU_CONF = """
@@ -61,10 +60,10 @@ class Rig:
 
     def start(self) -> None:
         """Starts the daemon; its guests, if it had any, are found again."""
-        log = (self.folder / "var/log/daemon.log").open("ab")
-        self.daemon = subprocess.Popen(
-            [*self.prefix, "/usr/sbin/libvirtd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
+        with (self.folder / "var/log/daemon.log").open("ab") as log:
+            self.daemon = subprocess.Popen(
+                [*self.prefix, "/usr/sbin/libvirtd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
         end = time.monotonic() + PATIENCE_S
         while not self.answers():
             assert self.daemon.poll() is None, (self.folder / "var/log/daemon.log").read_text()
@@ -73,8 +72,6 @@ class Rig:
 
     def answers(self) -> bool:
         """Whether it can be connected to."""
-        from abh.policy import binding
-
         libvirt = binding.load()
         try:
             libvirt.open(self.uri).close()
@@ -126,7 +123,7 @@ while :; do
 	if [ -s /run/hold ]; then
 		read -r mib </run/hold
 		: >/run/hold
-		(busybox head -c "${mib}m" /dev/zero; echo held >/dev/ttyS0; busybox sleep 100000) | busybox tail -c "${mib}m" &
+		(busybox head -c "${mib}m" /dev/zero; echo held >/run/held; busybox sleep 100000) | busybox tail -c "${mib}m" &
 	fi
 	busybox sleep 1
 done
@@ -138,7 +135,7 @@ def initramfs(rig_: Rig) -> Path:
     """The whole system of a guest: busybox, the QEMU guest agent, and a script that starts it."""
     tree = rig_.folder / "tmp/guest"
     for name in ("proc", "sys", "dev", "bin", "etc"):
-        (tree / name).mkdir(parents=True)
+        (tree / name).mkdir(parents=True, exist_ok=True)
     (tree / "init").write_text(INIT)
     (tree / "init").chmod(0o755)
     made = root.path_of("libvirt")
@@ -146,24 +143,17 @@ def initramfs(rig_: Rig) -> Path:
     for word in [*PROGRAMS, *(each for each in libraries if each.startswith("/"))]:
         target = tree / word.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(
-            os.path.realpath(made / word.lstrip("/"))
-            if (made / word.lstrip("/")).exists()
-            else made / "usr" / word.lstrip("/"),
-            target,
-        )
+        there = made / word.lstrip("/")
+        shutil.copy(there if there.exists() else made / "usr" / word.lstrip("/"), target)
     (tree / "bin/busybox").symlink_to("/usr/bin/busybox")
-    packed = rig_.inside(
-        "busybox", "sh", "-c", "cd /tmp/guest && busybox find . | busybox cpio -o -H newc > /out/guest.cpio"
-    )
+    pack = "cd /tmp/guest && busybox find . | busybox cpio -o -H newc > /out/guest.cpio"
+    packed = rig_.inside("busybox", "sh", "-c", pack)
     assert packed.returncode == 0, packed.stderr
     return rig_.folder / "guest.cpio"
 
 
 def domain_xml(name: str, *, memory_mib: int = 256, more: str = "", devices: str = "", cmdline: str = "") -> str:
     """A guest as a domain."""
-    from xml.sax.saxutils import escape
-
     return f"""<domain type='qemu'>
   <name>{escape(name)}</name>
   <memory unit='MiB'>{memory_mib}</memory>
@@ -179,7 +169,7 @@ def domain_xml(name: str, *, memory_mib: int = 256, more: str = "", devices: str
   <on_reboot>destroy</on_reboot>
   <devices>
     <emulator>/usr/bin/qemu-system-x86_64</emulator>
-    <serial type='file'><source path='/out/{abs(hash(name))}.log'/><target port='0'/></serial>
+    <serial type='file'><source path='/out/{name.encode().hex()}.log'/><target port='0'/></serial>
     <channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>
     <controller type='usb' model='none'/>
     <memballoon model='none'/>

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""A libvirtd for all tests, guests that are gone after each, and the command as a user starts it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abh import paths
+from abh.build import components
+from abh.errors import AbhError
+from abh.policy import binding, domain, guest, memory
+from abh.policy.evidence import Evidence
+from tests.policy import rig as rigs
+
+PATIENCE_S = 90
+
+
+@pytest.fixture(scope="session")
+def rig() -> Iterator[rigs.Rig]:
+    # Not below pytest's own folder: the path of a Unix socket has 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="abh-libvirt-") as folder:
+        made = rigs.rig(Path(folder))
+        shutil.copy(components.path_of("linux") / "vmlinuz", made.folder / "vmlinuz")
+        rigs.initramfs(made)
+        (made.folder / "etc/libvirt/hooks/qemu.d").mkdir()
+        (made.folder / "etc/libvirt/hooks/qemu.d/00-there").write_text("#!/bin/sh\nexit 0\n")
+        (made.folder / "etc/libvirt/hooks/qemu.d/00-there").chmod(0o755)  # else libvirt looks for none of others
+        made.start()
+        try:
+            yield made
+        finally:
+            remove_all(made)
+            made.stop()
+
+
+def remove_all(rig: rigs.Rig) -> None:
+    with binding.connection(rig.uri) as connection:
+        for each in list(domain.every(connection)):
+            if each.running:
+                each.handle.destroy()
+            if each.persistent:
+                each.handle.undefine()
+
+
+@dataclass
+class Ran:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class Host:
+    """The connection, the command, and guests."""
+
+    rig: rigs.Rig
+    connection: Any
+
+    def abh(self, *words: str, status: int | None = 0) -> Ran:
+        words = (*words, "--connect", self.rig.uri)
+        argv = [sys.executable, "-P", "-m", "abh", *words]
+        done = subprocess.run(argv, cwd=paths.CHECKOUT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert status is None or done.returncode == status, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def define(self, name: str, **options: Any) -> domain.Domain:
+        self.connection.defineXML(rigs.domain_xml(name, **options))
+        return domain.find(self.connection, name)
+
+    def start(self, one: domain.Domain) -> Evidence:
+        """Starts it, and waits for the agent in it."""
+        one.handle.create()
+        return self.wait(one)
+
+    def wait(self, one: domain.Domain) -> Evidence:
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                guest.Agent(one).ask("guest-ping")
+                return Evidence(one)
+            except memory.Unreadable:
+                assert one.running and time.monotonic() < end, self.rig.log()[-2000:]
+                time.sleep(0.3)
+
+    def hold(self, one: domain.Domain, mib: int) -> None:
+        """Has a program in the guest use memory, and waits until it has it."""
+        agent = guest.Agent(one)
+        agent.write("/run/hold", f"{mib}\n")
+        end = time.monotonic() + PATIENCE_S
+        held = ""
+        while held != "held":
+            assert time.monotonic() < end
+            time.sleep(0.5)
+            with contextlib.suppress(memory.Unreadable):  # it is not there yet
+                held = agent.text_of("/run/held")
+
+    def split(self, seen: Evidence) -> None:
+        """Takes the hugepages of a guest's memory away: debugfs has a switch for that."""
+        block = seen.blocks[0]
+        what = f"{seen.pid},{block.start:#x},{block.end:#x}"
+        script = 'mount -t debugfs debug /mnt && echo "$1" >/mnt/split_huge_pages'
+        subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", what], check=True, timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def host(rig: rigs.Rig) -> Iterator[Host]:
+    with binding.connection(rig.uri) as connection:
+        yield Host(rig, connection)
+    remove_all(rig)
+    for path in (rig.hooks / "qemu.d/50-abh", rig.hooks / "abh-hook.pyz"):
+        path.unlink(missing_ok=True)
+
+
+def refused(do: Any) -> str:
+    """What libvirt says where it refuses."""
+    libvirt = binding.load()
+    with pytest.raises((libvirt.libvirtError, AbhError)) as error:
+        do()
+    return str(error.value)
