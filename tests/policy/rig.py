@@ -6,6 +6,7 @@ It has folders of its own for all that libvirt writes, and this machine's proces
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import time
@@ -169,7 +170,7 @@ def domain_xml(name: str, *, memory_mib: int = 256, more: str = "", devices: str
   <on_reboot>destroy</on_reboot>
   <devices>
     <emulator>/usr/bin/qemu-system-x86_64</emulator>
-    <serial type='file'><source path='/out/{name.encode().hex()}.log'/><target port='0'/></serial>
+    <serial type='file'><source path='/out/{hashlib.sha256(name.encode()).hexdigest()[:16]}.log'/><target port='0'/></serial>
     <channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>
     <controller type='usb' model='none'/>
     <memballoon model='none'/>

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""Names that break shells and paths, two administrators at once, a domain that is somebody else's."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from xml.sax.saxutils import escape
+
+import pytest
+
+from abh.policy import domain
+from abh.policy.evidence import Evidence
+from tests.policy import rig as rigs
+
+NAMES = ("a b;touch x", "$(touch x)`touch x`", "'\"&<>", "..a", "-rf", "ü-✗", "%s%n{0}\\n", "y" * 200)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_a_name(host, name, tmp_path):
+    host.abh_plain("policy", "hook", "install", "--hooks", str(host.rig.hooks))
+    one = host.define(name)
+    assert one.name == name
+    host.abh("policy", "set", one.uuid if name.startswith("-") else name, "vm-thp")
+    host.start(one)
+    found = host.abh("policy", "verify", one.uuid, "--json").json
+    assert found["vm"] == name and found["findings"][0]["state"] == "granted"
+    host.abh("status", "--prometheus", str(tmp_path / "abh.prom"))
+    lines = (tmp_path / "abh.prom").read_text().splitlines()
+    assert all(line.startswith(("#", "abh_vm_")) for line in lines)
+    assert not list(host.rig.folder.rglob("x")), "a shell has run a part of the name"
+
+
+def test_two_administrators_at_once_leave_one_whole_policy(host):
+    host.define("busy")
+    policies = ["vm-thp", "vm-hugetlb"]
+
+    def one_of_them(number: int) -> None:
+        host.abh("policy", "set", "busy", policies[number % 2])
+        ran = host.abh("policy", "apply", "busy", status=None)
+        assert ran.status == 0 or "another has changed the domain meanwhile" in ran.err, ran.err
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(one_of_them, range(12)))
+    one = domain.find(host.connection, "busy")
+    policy = one.policy()
+    assert policy is not None and policy.name in policies
+    host.abh("policy", "apply", "busy")
+    huge = one.tree().find("memoryBacking/hugepages")
+    assert (huge is not None) == (policy.name == "vm-hugetlb")
+    host.abh("policy", "unset", "busy")
+    assert one.tree().find("memoryBacking") is None and one.tree().find("metadata/*") is None
+
+
+def test_a_domain_is_deployed_once_and_changed_only_if_it_is_ours(host, tmp_path):
+    file = tmp_path / "guest.xml"
+    file.write_text(rigs.domain_xml("deployed").replace("256", "${memory_mib}"))
+    words = ("deploy", str(file), "--set", "memory_mib=256", "--policy", "vm-thp")
+    assert "+  <name>deployed</name>" in host.abh(*words, "--dry-run").out
+    assert host.abh("policy", "list", "--json").json["domains"] == []
+    assert host.abh(*words, "--json", "--start").json["done"]
+    one = domain.find(host.connection, "deployed")
+    assert one.tree().find("memoryBacking/nosharepages") is not None
+    host.wait(one)
+    assert Evidence(one).blocks[0].kib == 256 << 10
+    again = host.abh(*words, "--json").json
+    assert not again["changes"] and not again["done"]
+    other = host.abh("deploy", str(file), "--set", "memory_mib=320", "--dry-run").out
+    assert '-  <memory unit="MiB">256</memory>' in other and '+  <memory unit="MiB">320</memory>' in other
+    host.abh("deploy", str(file), "--set", "memory_mib=320")
+    assert one.policy().name == "vm-thp" and "327680" in one.document()
+    one.redefine(one.document(), one.document().replace("327680", "262144"))
+    ran = host.abh("deploy", str(file), "--set", "memory_mib=320", status=1)
+    assert "another has changed its definition" in ran.err and "262144" in one.document()
+    host.abh("deploy", str(file), "--set", "memory_mib=320", "--adopt")
+    assert "327680" in one.document()
+
+
+def test_a_domain_of_somebody_elses_is_left_alone_and_a_wrong_one_is_refused(host, tmp_path):
+    one = host.define("theirs")
+    before = one.document()
+    file = tmp_path / "guest.xml"
+    file.write_text(rigs.domain_xml("theirs", memory_mib=128))
+    assert "was not defined by `abh deploy`" in host.abh("deploy", str(file), status=1).err
+    assert "was not defined by" in host.abh("deploy", str(file), "--dry-run").out and one.document() == before
+    for text, said in (
+        ("<domain><name>x</name>", "not well-formed XML"),
+        ("<!DOCTYPE x [<!ENTITY a 'b'>]><domain><name>&a;</name></domain>", "declares a document type"),
+        ("<network><name>x</name></network>", "not a domain with a name"),
+        (rigs.domain_xml("x").replace("<vcpu>", "<vcpus>").replace("</vcpu>", "</vcpus>"), "libvirt's schemas"),
+        (rigs.domain_xml(escape("${x}")), "variables are not those given"),
+    ):
+        file.write_text(text)
+        assert said in host.abh("deploy", str(file), status=None).err, text
+    assert [each.name for each in domain.every(host.connection)] == ["theirs"]
+    host.abh("deploy", "kvm", status=2)
+    host.abh("deploy", "no-such", status=2)
