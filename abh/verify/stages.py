@@ -106,6 +106,11 @@ def _boot(*words: str) -> Ended:
     return _pytest("tests/boot", "-n", _workers(), "--dist", "loadfile", *words)
 
 
+def _policy() -> Ended:
+    """All tests share a libvirtd, so they are one process's."""
+    return _pytest("tests/policy")
+
+
 def _plugin() -> Ended:
     """The plugins' own tests run in QEMU as it is built here, inside the build root."""
     parts = {f"/in/{name}": components.path_of(name) for name in ("qemu", "plugin", "mmu")}
@@ -275,6 +280,8 @@ STAGES = {
         Stage("browser", "the page in a browser", 1, partial(_pytest, "tests/browser"),
               ("abh", "analysis", "tests/browser", "vm-configs/roots"), roots=("browser",)),
         Stage("model", "the MMU model's own tests", 0.1, _model, ("hypervisor/mmu-model", "recipes"), ("mmu-tests",)),
+        Stage("policy", "per-VM policy on a real libvirt: hook, verifier against lies, hostile names", 8, _policy,
+              ("abh", "vm-configs", "tests/policy"), ("linux",), ("libvirt",)),
         Stage("plugin", "the plugins and the emulator's patches, on small machine programs", 1, _plugin,
               ("hypervisor", "recipes", "tests/plugin", "agent/region.h"), ("qemu", "plugin", "mmu")),
         Stage("malloc", "malloc's own tests, with the tunable off and on", 0.2, _malloc,

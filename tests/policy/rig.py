@@ -155,6 +155,7 @@ def initramfs(rig_: Rig) -> Path:
 
 def domain_xml(name: str, *, memory_mib: int = 256, more: str = "", devices: str = "", cmdline: str = "") -> str:
     """A guest as a domain."""
+    log = hashlib.sha256(name.encode()).hexdigest()[:16]
     return f"""<domain type='qemu'>
   <name>{escape(name)}</name>
   <memory unit='MiB'>{memory_mib}</memory>
@@ -170,7 +171,7 @@ def domain_xml(name: str, *, memory_mib: int = 256, more: str = "", devices: str
   <on_reboot>destroy</on_reboot>
   <devices>
     <emulator>/usr/bin/qemu-system-x86_64</emulator>
-    <serial type='file'><source path='/out/{hashlib.sha256(name.encode()).hexdigest()[:16]}.log'/><target port='0'/></serial>
+    <serial type='file'><source path='/out/{log}.log'/><target port='0'/></serial>
     <channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>
     <controller type='usb' model='none'/>
     <memballoon model='none'/>

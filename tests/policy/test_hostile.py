@@ -21,7 +21,7 @@ def test_a_name_is_a_name(host, name, tmp_path):
     one = host.define(name)
     assert one.name == name
     host.abh("policy", "set", one.uuid if name.startswith("-") else name, "vm-thp")
-    host.start(one)
+    one.handle.create()
     found = host.abh("policy", "verify", one.uuid, "--json").json
     assert found["vm"] == name and found["findings"][0]["state"] == "granted"
     host.abh("status", "--prometheus", str(tmp_path / "abh.prom"))
