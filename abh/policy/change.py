@@ -115,10 +115,12 @@ def _at(tree: ElementTree.Element, place: str) -> str | None:
 def _put(tree: ElementTree.Element, place: str, text: str | None) -> None:
     above, _, name = place.partition("/")
     parent = xml.child(tree, above)
+    at = len(parent)
     if (old := parent.find(name)) is not None:
+        at = list(parent).index(old)
         parent.remove(old)
     if text is not None:
-        parent.append(ElementTree.fromstring(text))
+        parent.insert(at, ElementTree.fromstring(text))
     if len(parent) == 0:
         tree.remove(parent)
 

@@ -1,0 +1,473 @@
+# SPDX-License-Identifier: MIT
+"""What is made of evidence: smaps, /sys, KVM's counters and a guest's words, honest and not."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from abh.errors import Status
+from abh.policy import explain, guest, hook, host, memory, status, verify
+from abh.policy.evidence import Evidence, Shares
+from abh.policy.memory import HUGE, Range, Unreadable
+from abh.schema import spec
+
+UUID = "f0d054c2-febb-4cf0-8b75-1ce0ecc8c436"
+BASE = 0x7F0000000000
+XML = f"<domain type='{{}}'><name>a</name><uuid>{UUID}</uuid><memory unit='KiB'>{{}}</memory>{{}}</domain>"
+
+
+def mapping(
+    start: int, kib: int, *, path: str = "", flags: str = "rd wr mr mw me ac hg mg", page: int = 4, **numbers
+) -> str:
+    told = {"Rss": kib, "AnonHugePages": kib, "THPeligible": 1, **numbers}
+    lines = "".join(f"{key}: {value:>8}{' kB' if key != 'THPeligible' else ''}\n" for key, value in told.items())
+    head = f"{start:x}-{start + (kib << 10):x} rw-p 00000000 00:00 0 {path:>20}\n"
+    return f"{head}Size: {kib:>8} kB\nKernelPageSize: {page:>8} kB\n{lines}VmFlags: {flags} \n"
+
+
+class Machine:
+    """A /proc and a /sys of files, with a QEMU that has one guest, and a domain that is it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder
+        self.proc = folder / "proc"
+        self.running = True
+        self.kind, self.more, self.kib, self.uri = "kvm", "", 4096, "qemu:///system"
+        self.qemu(100)
+        self.smaps(mapping(BASE, 4096))
+        self.sys("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never")
+        self.sys("sys/kernel/mm/ksm/run", "0")
+
+    def qemu(self, pid: int, uuid: str = UUID) -> None:
+        (self.proc / str(pid)).mkdir(parents=True)
+        (self.proc / str(pid) / "cmdline").write_bytes(b"\0".join([b"qemu", b"-uuid", uuid.encode(), b""]))
+        (self.proc / str(pid) / "stat").write_text(f"{pid} (a) b) S " + " ".join(map(str, range(4, 40))))
+
+    def smaps(self, *parts: str) -> None:
+        (self.proc / "100/smaps").write_text("".join(parts))
+
+    def sys(self, path: str, text: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(f"{text}\n")
+
+    def seen(self) -> Evidence:
+        tree = ElementTree.fromstring(XML.format(self.kind, self.kib, self.more))
+        domain = SimpleNamespace(
+            uuid=UUID,
+            name="a",
+            running=self.running,
+            connection=SimpleNamespace(getURI=lambda: self.uri),
+            tree=lambda live: tree,
+        )
+        return Evidence(domain, self.proc, self.root)  # type: ignore[arg-type]
+
+    def state(self, setting: str, wanted: object) -> str:
+        return verify._answered(verify.CHECKS[setting], wanted, self.seen()).state
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_what_is_so_is_granted_and_what_is_taken_away_is_denied(machine):
+    for setting, wanted, taken in (
+        ("thp", "advised", mapping(BASE, 4096, THPeligible=0)),
+        ("huge_share", 0.9, mapping(BASE, 4096, AnonHugePages=2048)),
+        ("alignment_kib", 2048, mapping(BASE + 4096, 4096)),
+        ("ksm", False, None),
+        ("hugetlb_kib", 2048, None),
+    ):
+        flags = "rd wr mr mw me ac hg"
+        page = 2048 if setting == "hugetlb_kib" else 4
+        machine.smaps(mapping(BASE, 4096, flags=flags, page=page, Private_Hugetlb=4096 if page > 4 else 0))
+        assert machine.state(setting, wanted) == "granted", setting
+        machine.smaps(taken or mapping(BASE, 4096))
+        assert machine.state(setting, wanted) == "denied", setting
+
+
+def test_thp_off_is_had_only_where_nothing_is_or_can_be_huge(machine):
+    assert machine.state("thp", "off") == "denied"
+    machine.smaps(mapping(BASE, 4096, AnonHugePages=0))
+    assert machine.state("thp", "off") == "denied"
+    machine.smaps(mapping(BASE, 4096, AnonHugePages=0, THPeligible=0))
+    assert machine.state("thp", "off") == "granted"
+
+
+def test_ksm_is_had_only_while_somebody_merges(machine):
+    assert machine.state("ksm", True) == "denied"
+    machine.sys("sys/kernel/mm/ksm/run", "1")
+    assert machine.state("ksm", True) == "granted"
+
+
+def test_pages_that_kvm_maps_by_4_kib_are_not_huge_for_the_guest(machine):
+    for pages_4k, state in ((0, "granted"), (1000, "denied")):
+        machine.sys("sys/kernel/debug/kvm/100-12/pages_4k", str(pages_4k))
+        machine.sys("sys/kernel/debug/kvm/100-12/pages_2m", "1")
+        machine.sys("sys/kernel/debug/kvm/1001-12/pages_4k", "99999999")  # another's
+        assert machine.state("huge_share", 0.9) == state
+
+
+@pytest.mark.parametrize(
+    ("maker", "value", "mode"),
+    [
+        ("amd/parameters/npt", "Y", "hap"),
+        ("amd/parameters/npt", "0", "shadow"),
+        ("intel/parameters/ept", "N", "shadow"),
+    ],
+)
+def test_kvm_pages_all_guests_as_its_module_says(machine, maker, value, mode):
+    assert machine.state("paging", "hap") == "unknown"
+    machine.sys(f"sys/module/kvm_{maker}", value)
+    assert machine.state("paging", mode) == "granted"
+    assert machine.state("paging", {"hap": "shadow", "shadow": "hap"}[mode]) == "denied"
+    machine.kind = "qemu"
+    assert machine.state("paging", mode) == "denied"
+
+
+@pytest.mark.parametrize(
+    ("inside", "state"),
+    [
+        ("<features><hap/></features>", "granted"),
+        ("<features><hap state='off'/></features>", "denied"),
+        ("", "unknown"),
+    ],
+)
+def test_xen_pages_a_domain_as_its_xml_says(machine, inside, state):
+    machine.kind, machine.more, machine.uri = "xen", inside, "xen:///system"
+    assert machine.state("paging", "hap") == state
+    assert machine.state("huge_share", 0.9) == "unknown"
+
+
+def test_what_cannot_be_seen_is_unknown_with_the_reason(machine):
+    machine.smaps(mapping(BASE, 8192))
+    assert machine.state("thp", "advised") == "unknown"  # no mapping of the guest's size
+    machine.smaps(mapping(BASE, 4096, Rss=0, AnonHugePages=0))
+    assert machine.state("huge_share", 0.9) == "unknown"  # nothing mapped yet
+    machine.qemu(101)
+    assert machine.state("thp", "advised") == "unknown"  # two processes claim to be it
+    machine.uri = "qemu+ssh://elsewhere/system"
+    answer = verify._answered(verify.CHECKS["thp"], "advised", machine.seen())
+    assert answer.state == "unknown" and "another host" in answer.evidence
+    machine.running = False
+    assert machine.state("paging", "hap") == "unknown"
+
+
+def test_collapsing_is_had_only_if_it_was_done_for_this_very_process(machine, tmp_path, monkeypatch):
+    monkeypatch.setattr(hook, "RECORDS", tmp_path / "run")
+    assert machine.state("collapse", "request") == "unknown" and machine.state("collapse", "start") == "denied"
+    monkeypatch.setattr(memory, "started", lambda pid, proc=None: "22")
+    hook.keep_record(UUID, 100, "start", 3, {})
+    assert machine.state("collapse", "start") == machine.state("collapse", "request") == "granted"
+    hook.keep_record(UUID, 100, "request", 3, {"EAGAIN": 1})
+    assert machine.state("collapse", "start") == "denied" and machine.state("collapse", "request") == "granted"
+    monkeypatch.setattr(memory, "started", lambda pid, proc=None: "23")
+    assert machine.state("collapse", "request") == "unknown"
+    (tmp_path / "run" / f"{UUID}.json").write_text("[]")
+    assert machine.state("collapse", "request") == "unknown"
+
+
+def test_a_process_is_named_by_its_number_and_start(machine):
+    assert memory.started(100, machine.proc) == "22"
+
+
+def test_the_hosts_switches_are_looked_at(machine):
+    seen = machine.seen()
+    seen.agent.gone = guest.NoAgent("there is none")
+    found = verify.findings(spec.policy("reg"), seen)
+    by = {each.setting: each.answer for each in found}
+    enabled = by["host /sys/kernel/mm/transparent_hugepage/enabled"]
+    assert enabled.state == "denied" and "is madvise" in enabled.evidence
+    assert by["host /sys/kernel/mm/transparent_hugepage/defrag"].state == "denied"
+
+
+@pytest.mark.parametrize(
+    ("states", "strict", "status_"),
+    [
+        ({"a!": "granted", "b": "denied"}, False, Status.SUCCESS),
+        ({"a!": "granted", "b": "denied"}, True, Status.FAILED),
+        ({"a!": "unknown"}, False, Status.ERROR),
+        ({"a!": "unknown", "b!": "denied"}, False, Status.FAILED),
+        ({"b": "unknown"}, True, Status.ERROR),
+        ({}, True, Status.SUCCESS),
+    ],
+)
+def test_the_status_is_that_of_what_counts(states, strict, status_):
+    found = [verify.Finding(n, 1, n.endswith("!"), verify.Answer(state, "")) for n, state in states.items()]  # type: ignore[arg-type]
+    assert verify.status(found, strict=strict) == status_
+
+
+# --- memory -----------------------------------------------------------------------------------------------------
+
+
+def test_the_guests_memory_is_found_among_others_and_where_it_is_split(machine):
+    parts = [
+        mapping(BASE - (2048 << 10), 2048),  # touches it
+        mapping(BASE, 1024, AnonHugePages=0),
+        mapping(BASE + (1024 << 10), 3072, AnonHugePages=2048, flags="rd wr"),
+        mapping(BASE + (4096 << 10), 64),
+        mapping(BASE + (1 << 40), 4096, Rss=4, AnonHugePages=0),  # of the same size, with less in it
+        mapping(BASE + (2 << 40), 4096, flags="rd"),
+    ]
+    machine.smaps(*parts)
+    (block,) = machine.seen().blocks
+    assert (block.start, block.kib, block.mapped_kib, block.huge_kib) == (BASE, 4096, 4096, 2048)
+
+
+def test_blocks_of_one_size_are_different_mappings(machine):
+    machine.more = "<cpu><numa><cell memory='4096' unit='KiB'/><cell memory='4' unit='MiB'/></numa></cpu>"
+    machine.smaps(mapping(BASE, 4096), mapping(BASE + (1 << 40), 4096))
+    assert len({each.start for each in machine.seen().blocks}) == 2
+    machine.smaps(mapping(BASE, 4096))
+    with pytest.raises(Unreadable):
+        assert machine.seen().blocks
+
+
+def test_not_huge_is_what_has_base_pages_and_fits_in_whole(monkeypatch):
+    found = [Range(0x1FF000, 0x200000), Range(HUGE, 2 * HUGE, huge=True), Range(2 * HUGE + 4096, 2 * HUGE + 8192)]
+    found += [Range(4 * HUGE, 5 * HUGE, swapped=True)]
+    monkeypatch.setattr(memory, "ranges", lambda *_: found)
+    assert memory.not_huge(1, 4096, 8 * HUGE) == [2 * HUGE]
+    assert memory.not_huge(1, 0, 8 * HUGE) == [0, 2 * HUGE]
+
+
+# --- the guest --------------------------------------------------------------------------------------------------
+
+IOMEM = "00001000-0009ffff : System RAM\n00100000-{:08x} : System RAM\n  01000000-01ffffff : Kernel code\n"
+
+
+class Agent(guest.Agent):
+    """An agent that has these files."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__(None)  # type: ignore[arg-type]
+        self.files = files
+        self.at = 0
+
+    def ask(self, command, **arguments):
+        if command == "guest-file-open":
+            if arguments["path"] not in self.files:
+                raise Unreadable("no such file")
+            self.path, self.at = arguments["path"], 0
+            return 7
+        if command == "guest-file-seek":
+            self.at = arguments["offset"]
+        if command == "guest-file-read":
+            piece = self.files[self.path][self.at : self.at + arguments["count"]]
+            self.at += len(piece)
+            return {"buf-b64": base64.b64encode(piece).decode(), "eof": not piece, "count": len(piece)}
+        return {}
+
+
+def flags_of(kib: int, huge: set[int], *, anonymous: bool = True) -> bytes:
+    words = []
+    for frame in range(kib // 4):
+        inside = frame // 512 in huge
+        words.append((guest.ANONYMOUS if anonymous and inside else 0) | (guest.TRANSPARENT if inside else 0))
+    return struct.pack(f"<{len(words)}Q", *words)
+
+
+def test_a_guests_hugepages_are_counted_where_they_are():
+    files = {"/proc/iomem": IOMEM.format((16 << 20) - 1).encode(), "/proc/kpageflags": flags_of(16384, {1, 3, 7})}
+    found = guest.frames(Agent(files), 16384)
+    assert found.huge == {2 << 20, 6 << 20, 14 << 20} and found.anonymous_kib == 3 * 2048 and found.top == 16 << 20
+    files["/proc/kpageflags"] = flags_of(16384, {1}, anonymous=False)  # of files, not of programs
+    assert guest.frames(Agent(files), 16384).huge == frozenset()
+
+
+@pytest.mark.parametrize(
+    "iomem",
+    ["", "0-0 : System RAM", "00000000-00000000 : System RAM\n", "00001000-ffffffffffff : System RAM\n",
+     "00001000-00ffffff : System RAM\n00002000-00ffffff : System RAM\n", "\x00\xff" * 100],
+)  # fmt: skip
+def test_memory_that_a_guest_does_not_have_is_not_believed(iomem):
+    files = {"/proc/iomem": iomem.encode("latin-1"), "/proc/kpageflags": b""}
+    with pytest.raises(Unreadable):
+        guest.frames(Agent(files), 16384)
+
+
+def test_an_address_above_4_gib_is_behind_what_is_below_the_hole():
+    gib = 1 << 20  # in KiB
+    frames = guest.Frames(0, frozenset(), 6 << 30)  # 5 GiB: 3 below, 2 above
+    assert guest.offset_of(0x1000, frames, 5 * gib) == 0x1000
+    assert guest.offset_of(4 << 30, frames, 5 * gib) == 3 << 30
+    assert guest.offset_of((6 << 30) - 1, frames, 5 * gib) == (5 << 30) - 1
+
+
+@given(st.binary(max_size=200))
+def test_whatever_a_guest_answers_is_an_answer_or_unreadable(text):
+    handle = SimpleNamespace()
+    agent = guest.Agent(SimpleNamespace(handle=handle))  # type: ignore[arg-type]
+    patch = pytest.MonkeyPatch()
+    with patch.context() as context:
+        context.setattr(
+            guest.binding, "qemu", lambda: SimpleNamespace(qemuAgentCommand=lambda *_: text.decode("latin-1"))
+        )
+        for do in (lambda: agent.text_of("/x"), lambda: guest.frames(agent, 4096), lambda: agent.write("/x", "1")):
+            try:
+                do()
+            except Unreadable as error:
+                assert str(error).isprintable()
+
+
+def test_a_terminal_is_not_moved_by_what_a_guest_says():
+    agent = Agent({"/x": b"\x1b[2Jalways\r\n" + b"y" * 9000})
+    assert agent.text_of("/x").isprintable() and len(agent.text_of("/x")) == 500
+
+
+def test_lies_about_the_guests_hugepages_make_nothing_huge_on_the_host(machine, monkeypatch):
+    """Both is what the guest says and the host has: the host's part is not asked of the guest."""
+    monkeypatch.setattr(memory, "ranges", lambda *_: [Range(BASE, BASE + HUGE)])
+    seen = machine.seen()
+    everything = frozenset(range(0, 4096 << 10, HUGE))
+    seen.__dict__["frames"] = guest.Frames(4096, everything, 4096 << 10)
+    assert seen.shares().both_kib == 0 and seen.shares().guest_huge_kib == 4096
+
+
+# --- explain and status -----------------------------------------------------------------------------------------
+
+
+def reasons(machine, monkeypatch, *found: Range) -> list[tuple[int, int, str]]:
+    monkeypatch.setattr(memory, "ranges", lambda *_: list(found))
+    return [((each.start >> 10), (each.end - each.start) >> 10, each.reason) for each in explain.parts(machine.seen())]
+
+
+def test_each_range_has_its_reason(machine, monkeypatch):
+    machine.kib = 12288
+    machine.smaps(mapping(BASE, 12288))
+    machine.sys("proc/buddyinfo", "Node 0, zone Normal " + " ".join("0" * 11))
+    found = reasons(
+        machine, monkeypatch, Range(BASE, BASE + HUGE, huge=True), Range(BASE + HUGE, BASE + 2 * HUGE),
+        Range(BASE + 2 * HUGE, BASE + 2 * HUGE + 4096), Range(BASE + 3 * HUGE, BASE + 4 * HUGE, swapped=True),
+    )  # fmt: skip
+    words = ["a hugepage", "base pages: the host has no free memory in pieces", "some of it not touched", "swapped out"]
+    assert len(found) == 5 and all(word in reason for word, (_, _, reason) in zip(words, found, strict=False))
+    assert found[4] == (8192, 4096, "the guest has not touched it yet")
+
+
+def test_memory_that_is_not_aligned_has_ends_that_cannot_be_huge(machine, monkeypatch):
+    machine.smaps(mapping(BASE + 4096, 4096))
+    found = reasons(machine, monkeypatch, Range(BASE + 4096, BASE + 4096 + (4096 << 10)))
+    assert [kib for _, kib, _ in found] == [2044, 2048, 4] and "an end of the block" in found[0][2] + found[2][2]
+
+
+@pytest.mark.parametrize(
+    ("told", "enabled", "word"),
+    [
+        ({"path": "/memfd:memory-backend-memfd (deleted)"}, "always", "shmem_enabled"),
+        ({}, "never", "enabled is never"),
+        ({"flags": "rd wr nh"}, "always", "MADV_NOHUGEPAGE"),
+        ({"flags": "rd wr"}, "madvise", "has not advised"),
+        ({}, "always", "not eligible"),
+    ],
+)
+def test_a_block_that_cannot_be_huge_says_why(machine, monkeypatch, told, enabled, word):
+    machine.smaps(mapping(BASE, 4096, THPeligible=0, AnonHugePages=0, **told))
+    machine.sys("sys/kernel/mm/transparent_hugepage/enabled", enabled)
+    ((_, _, reason),) = reasons(machine, monkeypatch, Range(BASE, BASE + 2 * HUGE))
+    assert word in reason
+
+
+def test_free_hugepages_are_counted_from_order_9():
+    text = "Node 0, zone DMA 0 0 0 0 0 0 0 0 9 1 2\nNode 1, zone Normal 9 9 9 9 9 9 9 9 9 0 1\n"
+    assert explain.free_hugepages(text) == 1 + 4 + 2 and explain.free_hugepages("") is None
+
+
+COUNTS = {"granted": 0, "denied": 1, "unknown": 0}
+
+
+def row(**options) -> status.Row:
+    told = {"vm": 'a"\n\\b', "uuid": UUID, "running": True, "paging": None, "policy": None, "counts": COUNTS}
+    return status.Row(**{**told, "shares": Shares(4096, 2048, None, None, None, ("guest: no agent",)), **options})
+
+
+def test_what_is_not_known_has_no_sample_and_is_na_in_the_table():
+    text = status.prometheus([row()])
+    label = f'vm="a\\"\\n\\\\b",uuid="{UUID}",policy=""'
+    assert f"abh_vm_host_huge_bytes{{{label}}} 2097152\n" in text and "abh_vm_both_huge_bytes{" not in text
+    assert f'abh_vm_settings{{{label},state="denied"}} 1\n' in text
+    table = status.table([row(vm="a")]).splitlines()
+    assert table[1].split()[:4] == ["a", "n/a", "50%", "n/a"] and table[3] == "a: guest: no agent"
+
+
+def test_a_trend_is_of_the_same_vm():
+    before = row(vm="a", shares=Shares(4096, 4096))
+    assert "-2 MiB" in status.table([row(vm="a")], [before])
+    assert "MiB" not in status.table([row(vm="a", uuid="other")], [before])
+    assert json.dumps(row().as_json())
+
+
+# --- the hook ---------------------------------------------------------------------------------------------------
+
+
+def ruled_out(machine, vm: dict, kind: str = "kvm", inside: str = "") -> set[str]:
+    return set(hook.cannot_be(vm, ElementTree.fromstring(XML.format(kind, 4096, inside)), machine.root))
+
+
+def test_what_can_be_known_before_the_start_is_ruled_out(machine):
+    assert ruled_out(machine, {"thp": "advised", "huge_share": 0.9, "collapse": "start"}) == set()
+    assert ruled_out(machine, {"paging": "hap"}) == {"paging"}
+    machine.sys("sys/module/kvm_intel/parameters/ept", "Y")
+    assert ruled_out(machine, {"paging": "hap"}) == set() and ruled_out(machine, {"paging": "shadow"}) == {"paging"}
+    assert ruled_out(machine, {"paging": "hap"}, "qemu") == {"paging"}
+    assert ruled_out(machine, {"thp": "off", "ksm": False}) == {"thp", "ksm"}
+    assert ruled_out(machine, {"ksm": False}, inside="<memoryBacking><nosharepages/></memoryBacking>") == set()
+    inside = "<memoryBacking><hugepages><page size='2048' unit='KiB'/></hugepages></memoryBacking>"
+    assert ruled_out(machine, {"hugetlb_kib": 2048}, inside=inside) == {"hugetlb_kib"}
+    for free, out in ((1, {"hugetlb_kib"}), (2, set())):
+        machine.sys("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", str(free))
+        assert ruled_out(machine, {"hugetlb_kib": 2048}, inside=inside) == out
+    assert ruled_out(machine, {"paging": "shadow", "thp": "off"}, "xen") == {"paging"}
+    assert ruled_out(machine, {"paging": "shadow"}, "xen", "<features><hap state='off'/></features>") == set()
+
+
+def test_the_sizes_of_memory_are_its_cells_and_what_is_plugged_in():
+    plugged = "<devices><memory><target><size>1024</size></target></memory></devices>"
+    tree = f"<domain><memory unit='KiB'>3072</memory>{{}}{plugged}</domain>"
+    assert hook.sizes_kib(ElementTree.fromstring(tree.format(""))) == [2048, 1024]
+    cells = "<cpu><numa><cell memory='1' unit='MiB'/><cell memory='1024'/></numa></cpu>"
+    assert hook.sizes_kib(ElementTree.fromstring(tree.format(cells))) == [1024, 1024, 1024]
+
+
+def test_the_hook_knows_the_version_and_the_namespace_that_are_written():
+    from abh.policy import domain, xml
+
+    assert (hook.VERSION, hook.NAMESPACE) == (domain.VERSION, xml.NAMESPACE)
+
+
+def test_a_switch_of_the_hosts_that_is_required_is_checked_before_the_start(machine):
+    kept = "<a:vm xmlns:a='urn:abh:libvirt-vm' version='1' policy='p' required='host'><a:policy>{}</a:policy></a:vm>"
+    told = f"<metadata>{kept}</metadata>"
+    for value, refuses in (("madvise", False), ("always", True)):
+        text = f'[host.sysfs]\n"/sys/kernel/mm/transparent_hugepage/enabled" = "{value}"'
+        tree = ElementTree.fromstring(XML.format("kvm", 4096, told.format(text)))
+        if refuses:
+            with pytest.raises(hook.Refused):
+                hook.prepare(tree, machine.root)
+        else:
+            hook.prepare(tree, machine.root)
+
+
+def test_other_operations_are_not_the_hooks(capsys):
+    for words in (
+        [],
+        ["a"],
+        ["a", "stopped", "end", "-"],
+        ["a", "migrate", "begin", "-"],
+        ["a", "prepare", "end", "-"],
+    ):
+        assert hook.main(words) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_choice_is_read_from_its_brackets():
+    assert [host.chosen(each) for each in ("always [madvise] never", "1", "[a]")] == ["madvise", "1", "a"]
