@@ -33,7 +33,7 @@ from abh.schema.keys import (
     checked,
     no_repeat,
 )
-from abh.schema.policy import GuestPolicy as GuestPolicy  # as the other kinds of files: spec.GuestPolicy
+from abh.schema.policy import GuestPolicy as GuestPolicy
 from abh.schema.policy import Policy as Policy
 from abh.schema.policy import PolicyShelf
 from abh.schema.shelf import GroupedShelf, Shelf
