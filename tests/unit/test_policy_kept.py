@@ -49,6 +49,7 @@ def test_the_text_that_travels_says_what_the_file_says_and_what_it_extends(name)
     policy = spec.policy(name)
     again = stored.policy_of(stored.text_of(policy), name, "x")
     assert again.settings() == policy.settings() and again.vm == policy.vm and again.guest == policy.guest
+    assert (again.purpose, again.order, again.requires) == (policy.purpose, policy.order, policy.requires)
     assert stored.text_of(again) == stored.text_of(policy)
 
 

@@ -172,6 +172,8 @@ def test_collapsing_is_had_only_if_it_was_done_for_this_very_process(machine, tm
     assert machine.state("collapse", "start") == "denied" and machine.state("collapse", "request") == "granted"
     monkeypatch.setattr(memory, "started", lambda pid, proc=None: "23")
     assert machine.state("collapse", "request") == "unknown"
+    hook.keep_record(UUID, 99, "request", 3, {})  # another process that started at the same tick
+    assert machine.state("collapse", "request") == "unknown"
     (tmp_path / "run" / f"{UUID}.json").write_text("[]")
     assert machine.state("collapse", "request") == "unknown"
 
@@ -442,6 +444,18 @@ def test_the_hook_knows_the_version_and_the_namespace_that_are_written():
     from abh.policy import domain, xml
 
     assert (hook.VERSION, hook.NAMESPACE) == (domain.VERSION, xml.NAMESPACE)
+
+
+def test_a_policy_of_a_newer_version_is_refused_where_it_requires_something():
+    kept = "<a:vm xmlns:a='urn:abh:libvirt-vm' version='{}' policy='p'{}><a:policy/></a:vm>"
+    for version, required, refuses in ((1, " required='thp'", False), (2, "", False), (2, " required='thp'", True)):
+        told = f"<metadata>{kept.format(version, required)}</metadata>"
+        tree = ElementTree.fromstring(XML.format("kvm", 4096, told))
+        if refuses:
+            with pytest.raises(hook.Refused):
+                hook.policy_of(tree)
+        else:
+            assert (hook.policy_of(tree) is None) == (version == 2)
 
 
 def test_a_switch_of_the_hosts_that_is_required_is_checked_before_the_start(machine):
