@@ -53,6 +53,20 @@ class Event(Strict):
     fixed: bool = False  # has a counter of its own
 
 
+class Ratio(Strict):
+    """A number that is others', divided: they are counted in one run."""
+
+    of: Annotated[tuple[SnakeName, ...], checked(bool, "at least one event"), AfterValidator(no_repeat)]  # added up
+    per: SnakeName
+    means: Sentence
+    lies: tuple[Sentence, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """All events in it."""
+        return (*self.of, self.per)
+
+
 class Microarchitecture(Spec):
     """vm-configs/events/<name>.toml: processors that count alike."""
 
@@ -62,16 +76,16 @@ class Microarchitecture(Spec):
     source: Sentence
     cpu: tuple[Cpu, ...]
     event: dict[SnakeName, Event]
-    walk_cycles: Annotated[tuple[SnakeName, ...], AfterValidator(no_repeat)] = ()  # these together are page walks
+    ratio: dict[SnakeName, Ratio] = Field(default_factory=dict)
     absent: dict[SnakeName, Sentence] = Field(default_factory=dict)  # numbers that these processors don't have, and why
 
     @model_validator(mode="after")
     def _agrees(self) -> Microarchitecture:
-        for name in (*ALWAYS, *self.walk_cycles):
+        for name in (*ALWAYS, *(part for each in self.ratio.values() for part in each.parts)):
             if name not in self.event:
                 raise bad("no such event", key=f"event.{name}", got=name, next_step="describe it, or leave it out")
-        for name in self.absent.keys() & self.event.keys():
-            raise bad("an event that is absent", key=f"absent.{name}", got=name, next_step="leave one of the two out")
+        for name in self.absent.keys() & (self.event.keys() | self.ratio.keys()):
+            raise bad("a number that is absent", key=f"absent.{name}", got=name, next_step="leave one of the two out")
         taken = sum(not self.event[name].fixed for name in ALWAYS)
         if self.counters <= taken:
             raise bad("no counter is left", key="counters", got=self.counters, expected=f"more than {taken}")
@@ -91,9 +105,7 @@ class Identity:
         return f"{self.named or self.vendor} ({self.vendor}, family {self.family:#x}, model {self.model:#04x})"
 
 
-MICROARCHITECTURE: Shelf[Microarchitecture] = Shelf(
-    "microarchitecture", Microarchitecture, "vm-configs/events/*.toml"
-)
+MICROARCHITECTURE: Shelf[Microarchitecture] = Shelf("microarchitecture", Microarchitecture, "vm-configs/events/*.toml")
 
 
 def of(cpu: Identity, root: Path = CHECKOUT) -> Microarchitecture:

@@ -17,7 +17,7 @@ LAYERS = (
     ("build",),
     ("machine",),
     ("host",),  # above the machine: the doctor has QEMU boot a kernel, to see what this computer's KVM is worth
-    ("policy",),
+    ("collect", "policy"),
     ("model",),
     ("study",),
     ("compare",),
@@ -70,6 +70,12 @@ def test_every_package_has_its_layer():
 @pytest.mark.parametrize(("package", "path"), modules(), ids=lambda each: str(getattr(each, "stem", each)))
 def test_nothing_imports_upwards(package, path):
     assert upward(package, path.read_text(encoding="utf-8")) == []
+
+
+def test_what_is_collected_on_real_hosts_needs_no_bench():
+    for package, path in modules():
+        if package == "collect":
+            assert imported(path.read_text(encoding="utf-8")) <= {"collect", "schema", "host", *LAYERS[0]}
 
 
 def test_relative_imports_would_not_be_seen_so_there_are_none():
