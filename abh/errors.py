@@ -25,8 +25,8 @@ class Status(IntEnum):
     FAILURE = 4, "The program under study gave a wrong answer, or exited with a failure."
     CRASH = 5, "A kernel or a hypervisor died or hung during the run."
     SKIP = 77, "The run cannot apply here, and was skipped; the reason is in its result."
-    CANNOT_RUN = 126, "The program of `abh exec` cannot be run."
-    NOT_FOUND = 127, "The program of `abh exec` was not found."
+    CANNOT_RUN = 126, "The program of `abh exec` or `abh collect` cannot be run."
+    NOT_FOUND = 127, "The program of `abh exec` or `abh collect` was not found."
     INTERRUPTED = 130, "Interrupted; the same command, run again, goes on."
     PIPE_CLOSED = 141, "The reader of standard output has left."
 

@@ -266,7 +266,7 @@ STAGES = {
               partial(_abh, "check-series", "--apply"), (*SERIES, "abh/build"), roots=("build",), quick=True),
         Stage("unit", "each part alone", 1.5, _unit,
               (*MACHINES, "analysis", "tests/unit", "tests/kernel", "bin", "tools", ".ci", "Makefile"), quick=True),
-        Stage("integration", "C programs alone, compiled in the build root; real perf, its lists of events", 1, _integration,
+        Stage("integration", "C programs alone, compiled in the build root; real perf and its lists", 1, _integration,
               (*MACHINES, "tests/integration", "tests/kernel"), roots=("build", "perf"), quick=True),
         Stage("fuzz", "random memory calls mean on the patched kernel what they mean to a plain model", 1, _fuzz,
               ("kernel-patches", "tests/kernel", *BENCH),

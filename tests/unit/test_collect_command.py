@@ -54,8 +54,8 @@ with open(out, "w") as file:
     for spec in specs:
         name = re.search(r"name=(\\w+)", spec)
         name = name[1] if name else spec
-        line = {"counter-value": "1000.000000", "unit": "", "event": name, "pcnt-running": 100.0} | special.get(name, {})
-        print(json.dumps(line), file=file)
+        line = {"counter-value": "1000.000000", "unit": "", "event": name, "pcnt-running": 100.0}
+        print(json.dumps(line | special.get(name, {})), file=file)
 """
 
 
@@ -202,8 +202,11 @@ def started(tmp_path):
     words += ["sh", "-c", COUNT, "sh", str(tmp_path / "ran"), str(tmp_path / "slept")]
     return subprocess.Popen(
         [sys.executable, "-c", WRAPPED, str(tmp_path), *words],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(paths.CHECKOUT)},
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(paths.CHECKOUT)},
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
