@@ -182,6 +182,11 @@ def write_asked(folder: Path) -> Path:
     (folder / "mmu/organisations").mkdir()
     replayed = {"run": "mcf@native~thp", "fingerprint": "", "replays": [other]}
     (folder / "mmu/organisations/mcf@native~thp.json").write_text(json.dumps(replayed), encoding="utf-8")
+    walks = {"walk_share": {"value": 0.25, "unit": "ratio", "kind": "measured", "runs": 7}}
+    real = result("mcf", "native", "thp") | {"run": "mcf@bare-metal~thp", "environment": "bare-metal", "values": walks}
+    real |= {"repeats": 7, "processor": "a Skylake", "microarchitecture": "intel-skylake"}
+    (folder / "collect/host").mkdir(parents=True)
+    (folder / "collect/host/mcf@bare-metal~thp.json").write_text(json.dumps(real), encoding="utf-8")
     return folder
 
 
