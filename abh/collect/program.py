@@ -15,6 +15,7 @@ from pathlib import Path
 from abh.collect import around, perf
 from abh.collect.passes import Counted, Pass
 from abh.errors import AbhError, Status
+from abh.host import given
 from abh.schema.result import Kind, Value, alloc_ratio
 
 # It waits for perf, then becomes the program: /bin/sh takes a digit for a file, so the pipe has this number.
@@ -67,7 +68,7 @@ def gated(command: Sequence[str]) -> Iterator[tuple[int, int]]:
     argv = ["/bin/sh", "-c", GATED, "sh", *command]
     try:
         child = os.posix_spawn(
-            argv[0], argv, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, gate, GATE)], setsigdef=IGNORED
+            argv[0], argv, given.environment(), file_actions=[(os.POSIX_SPAWN_DUP2, gate, GATE)], setsigdef=IGNORED
         )
     finally:
         os.close(gate)

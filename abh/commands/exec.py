@@ -13,17 +13,16 @@ import argparse
 import ctypes
 import os
 import signal
-from collections.abc import Mapping
 from pathlib import Path
 
 from abh.errors import AbhError, Status
+from abh.host import given
 
 HELP = "run a program with alignment-based hugepages, or without"
 ENABLED = Path("/sys/kernel/mm/abh/enabled")
 # include/uapi/linux/prctl.h of the patched kernel.
 PR_SET_ABH = 0x41424800
 PR_ABH_ON, PR_ABH_OFF = 1, 2
-ENVIRONMENT = Path("/proc/self/environ")
 # What Python ignores for itself.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -46,20 +45,12 @@ def run(args: argparse.Namespace) -> int:
     for number in IGNORED:
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvpe(args.program, [args.program, *args.arguments], environment())
+        os.execvpe(args.program, [args.program, *args.arguments], given.environment())
     except OSError as error:
         status = Status.NOT_FOUND if isinstance(error, FileNotFoundError) else Status.CANNOT_RUN
         raise AbhError(
             f"cannot run {args.program}", got=error.strerror, next_step="name a program", status=status
         ) from error
-
-
-def environment() -> Mapping[bytes, bytes]:
-    """The environment that this process was given: where it names no locale, Python has set LC_CTYPE in its own."""
-    if not ENVIRONMENT.exists():
-        return os.environb
-    given = ENVIRONMENT.read_bytes().split(b"\0")
-    return dict(each.split(b"=", 1) for each in given if b"=" in each)
 
 
 def choose(choice: int) -> None:

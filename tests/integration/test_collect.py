@@ -66,6 +66,20 @@ def test_a_programs_faults_are_counted(tmp_path, path):
     assert 0 < values["task_clock"].value < 1000 * values["elapsed"].value
 
 
+def test_a_program_has_the_environment_that_abh_was_given(tmp_path, path):
+    mark = tmp_path / "environment"
+    words = ["--repeats", "1", "--results", str(tmp_path), "--", "sh", "-c", 'env > "$1"', "sh", str(mark)]
+    given = {"PATH": path, "HOME": os.environ["HOME"], "MINE": "1"}
+    done = subprocess.run(
+        [paths.CHECKOUT / "bin/abh", "collect", "--software", *words],
+        cwd=tmp_path, env=given, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = dict(line.split("=", 1) for line in mark.read_text().splitlines())
+    assert {name: found[name] for name in given} == given
+    assert found.keys() - given <= {"PWD", "OLDPWD", "SHLVL", "_"}  # shells set these
+
+
 def test_a_process_that_runs_is_counted_and_runs_on(tmp_path, path):
     busy = subprocess.Popen([sys.executable, "-c", "while True: bytearray(1 << 20)"])
     try:

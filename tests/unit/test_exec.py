@@ -16,6 +16,7 @@ from abh import cli, paths
 from abh.build import series
 from abh.commands import exec as command
 from abh.errors import AbhError
+from abh.host import given
 from abh.verify import testbed
 
 HAS_ABH = command.ENABLED.exists()
@@ -53,7 +54,7 @@ def test_the_program_gets_its_words(kernel, words, choice):
 
 
 def test_without_proc_the_environment_is_what_python_makes_of_it(kernel, monkeypatch, tmp_path):
-    monkeypatch.setattr(command, "ENVIRONMENT", tmp_path / "none")
+    monkeypatch.setattr(given, "ENVIRONMENT", tmp_path / "none")
     command.run(cli.parse(["exec", "ls"]))
     assert kernel[1][2] == os.environb
 
