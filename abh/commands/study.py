@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from abh.schema.measured import Measured
     from abh.schema.result import Result
     from abh.study.cell import Cell
     from abh.study.graph import Told
@@ -70,6 +71,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with the MMU model of this processor; results in a folder of the processor's own",
     )
     arguments.completed(processor, "processor")
+    parser.add_argument(
+        "--repeats",
+        type=arguments.whole(1, 1000),
+        metavar="N",
+        help="with --machine local: runs of each cell, all in one random order; medians get an interval from 6 on",
+    )
+    parser.add_argument(
+        "--seed", type=arguments.seed, default=1, help="with --repeats: of that order (default: %(default)s)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="say which cells would run")
     output.add_json(parser)
 
@@ -81,6 +91,12 @@ def run(args: argparse.Namespace) -> int:
             "this machine's own KVM runs one cell at a time, once, and has no MMU model",
             got="--machine local with --mmu, --draws or --cores",
             next_step="leave one of them out",
+        )
+    if args.repeats and args.machine != "local":
+        raise arguments.wrong(
+            "the emulated machine gives the same numbers again",
+            got="--repeats without --machine local",
+            next_step="leave it out; --draws runs a cell with other addresses",
         )
     with output.report(args.json) as report:
         return _run(args, report)
@@ -98,6 +114,8 @@ def _run(args: argparse.Namespace, report: dict[str, Any]) -> int:
         print("\n".join(report["cells"]))
         return Status.SUCCESS
     if args.machine == "local":
+        if args.repeats:
+            return _repeated(cells, args, report)
         return _local(names, args.size, report)
     folder = paths.MEASURED / paths.of_size(args.size) / (f"{mmu.FOLDER}/{args.mmu}" if args.mmu else args.group or "")
     status = perform(cells, folder, args.cores, report)
@@ -186,6 +204,37 @@ def _local(names: Sequence[str], size: str, report: dict[str, Any]) -> int:
         "cells": [{"run": name, "outcome": outcomes[status]} for name, status in zip(names, statuses, strict=True)],
     }
     return Status.FAILED if set(statuses) - {Status.SUCCESS, Status.SKIP} else Status.SUCCESS
+
+
+def _repeated(cells: Sequence[Cell], args: argparse.Namespace, report: dict[str, Any]) -> int:
+    """Every cell several times on this machine's own KVM, those that cannot be had here left out."""
+    from abh import progress
+    from abh.study import local, repeats
+
+    local.check()
+    lost = {each.name: why for each in cells if (why := local.skipped(each))}
+    for name, why in lost.items():
+        progress.say(f"{name} is left out: {why}")
+    here = [each for each in cells if each.name not in lost]
+    folder = local.MEASURED / paths.of_size(args.size)
+    made = repeats.perform(here, folder, local.run, repeats=args.repeats, seed=args.seed, tell=progress.say)
+    for each in made:
+        _tell_measured(each)
+    report |= {
+        "results": str(repeats.measured_folder()),
+        "cells": [{"run": each.run, "outcome": each.outcome, "reason": each.reason} for each in made],
+        "left_out": lost,
+    }
+    return Status.SUCCESS if all(each.outcome == "success" for each in made) else Status.FAILED
+
+
+def _tell_measured(made: Measured) -> None:
+    value = made.values.get("elapsed")
+    if value is None or value.value is None:
+        print(f"{made.run:36} {made.outcome}: {made.reason}")
+        return
+    within = f" (95 %: {value.interval_low:.3f} to {value.interval_high:.3f})" if value.interval_low is not None else ""
+    print(f"{made.run:36} {value.value:.3f} s{within}, median of {value.runs}")
 
 
 def _report() -> int:

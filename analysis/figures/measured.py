@@ -42,7 +42,7 @@ MACHINE = (
 )
 KERNEL = (
     Quantity("alloc_ratio", "Alloc.Ratio", "percent"),
-    Quantity("page_faults", "page faults", "count"),
+    Quantity("minor_faults", "minor faults", "count"),
     Quantity("memory_huge_share", "huge, of memory at its peak", "percent"),
     Quantity("rss_peak_kib", "peak RSS, MiB", "mib"),
 )

@@ -53,7 +53,7 @@ def test_a_number_is_shown_with_its_interval_and_what_is_wrong_with_it(tmp_path)
 
 
 def test_measured_and_counted_are_in_tables_of_their_own(tmp_path):
-    found = of(tmp_path, result(walk_share=share(), page_faults=Measure(value=700, unit="faults", kind="counted")))
+    found = of(tmp_path, result(walk_share=share(), minor_faults=Measure(value=700, unit="faults", kind="counted")))
     measured_table, counted_table = str(FIGURE.render(found)).split("</table>")[:2]
     assert "25.0%" in measured_table and "700" not in measured_table
     assert "700" in counted_table and "25.0%" not in counted_table
