@@ -5,7 +5,7 @@ ABH := bin/abh
 
 export NAME # as it is: not for a shell to read
 .DEFAULT_GOAL := help
-.PHONY: help deps demo study test test-full report aims ablation controls compat mmu organisations bench-model allocators list doctor check-series lint format clean new-workload
+.PHONY: help deps demo study test test-full report debs aims ablation controls compat mmu organisations bench-model allocators list doctor check-series lint format clean new-workload
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
@@ -28,6 +28,9 @@ test-full: ## every stage of the tests
 
 report: ## results measured so far to tables, figures and a page
 	@$(ABH) report
+
+debs: ## Debian packages: abh itself, its C library beside the system's, its kernel, its Xen
+	@$(ABH) debs
 
 mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the MMU
 	@$(ABH) study --mmu i7-3770 --workload tlb-overflow --workload set-conflict --workload sqlite --workload mcf \

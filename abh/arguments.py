@@ -136,6 +136,13 @@ def _layers() -> list[str]:
     return [mmu.TOTAL, *mmu.LAYERS]
 
 
+def _packages() -> list[str]:
+    from abh.paths import CHECKOUT
+    from abh.schema import package
+
+    return sorted(package.PACKAGE.paths(CHECKOUT))
+
+
 def _stages() -> list[str]:
     from abh.verify import stages
 
@@ -151,6 +158,7 @@ NAMES: dict[str, Callable[[], list[str]]] = {
     "group": _groups,
     "processor": _processors,
     "layer": _layers,
+    "package": _packages,
     "stage": _stages,
 }
 CELL = "cell"

@@ -20,6 +20,7 @@ TITLE = "Alignment-based hugepages"
 NAME = "boot real KVM and Xen in emulation, and count the hugepages of programs"
 VARIABLES = {
     "ABH_CACHE": "Where everything made is kept: roots, kernels, machines. Default: abh in the user's cache directory.",
+    "ABH_RESULTS": "Where results are kept. Default: analysis/measured of the checkout.",
     "ABH_CHECKOUT": "The checkout to use, for an abh that is installed elsewhere.",
     "ABH_PYTHON": "The Python that bin/abh uses, 3.11 or newer.",
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """A study on this machine's own hypervisor: every cell several times, in random order, and medians with intervals.
 
-Time is measured here, so no two runs agree and one says little. The runs of all cells are shuffled together: what drifts
-while a study takes its hours is then no policy's alone. Each run is kept as it ends, so the same command goes on where it
-was ended; a run that was made on another machine or kernel does not count.
+Time is measured here, so no two runs agree and one says little. The runs of all cells are shuffled together: what
+drifts while a study takes its hours is then no policy's alone. Each run is kept as it ends, so the same command goes on
+where it was ended; a run that was made on another machine or kernel does not count.
 """
 
 from __future__ import annotations

@@ -279,6 +279,8 @@ STAGES = {
               ("mmu",), boots=("native", "kvm-hap", "xen-hap"), quick=True, memory_mib=5200),
         Stage("browser", "the page in a browser", 1, partial(_pytest, "tests/browser"),
               ("abh", "analysis", "tests/browser", "vm-configs/roots"), roots=("browser",)),
+        Stage("debs", "Debian packages pass lintian, install, work and go", 4, partial(_pytest, "tests/debs"),
+              (*MACHINES, "packages", "tests/debs"), ("linux", "glibc", "xen"), ("debs",)),
         Stage("model", "the MMU model's own tests", 0.1, _model, ("hypervisor/mmu-model", "recipes"), ("mmu-tests",)),
         Stage("policy", "per-VM policy on a real libvirt: hook, verifier against lies, hostile names", 8, _policy,
               ("abh", "vm-configs", "tests/policy"), ("linux",), ("libvirt",)),

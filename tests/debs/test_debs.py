@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT
+"""The Debian packages pass lintian, and install, upgrade, work and go in a Debian 13 that is thrown away."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from abh import cli, paths
+from abh.build import components, debs, root
+from abh.commands import debs as command
+from abh.schema import package
+
+NAMES = tuple(package.PACKAGE.paths(paths.CHECKOUT))
+# What lintian minds, and why it stays. Whatever else it says is a failure.
+EXCUSED = {
+    "debian-revision-not-well-formed": "a version says its base, which has a revision of its own, and its series",
+    "script-not-executable": "what the bench reads by a shell of its choice",
+    "unusual-interpreter": "a script of the emulated machine, which has busybox",
+    "uses-dpkg-database-directly": "a recipe that makes an image without one",
+}
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Name to package."""
+    return {name: debs.path_of(name, cli.version(), command._generated() if name == "abh" else None) for name in NAMES}
+
+
+class Debian:
+    """A Debian 13 of one test's own."""
+
+    def __init__(self, folder, packages):
+        self.packages = packages
+        self.debs = folder / "debs"
+        self.root = folder / "root"
+        shutil.copytree(root.path_of("debs"), self.root, symlinks=True)
+        self.enter = root.enter(self.root, read_only={"/mnt": self.debs}, root_writable=True)
+
+    def files_of_packages(self):
+        return [f"/mnt/{name}.deb" for name in self.packages]
+
+    def run(self, *words, check=True):
+        done = subprocess.run([*self.enter, *words], capture_output=True, text=True, check=False)
+        assert not check or done.returncode == 0, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return done
+
+    def files(self):
+        """All files, but what dpkg and others keep for themselves."""
+        words = (
+            "find",
+            "/usr",
+            "/etc",
+            "/boot",
+            "/opt",
+            "-xdev",
+            "-not",
+            "-name",
+            "*.pyc",
+            "-not",
+            "-name",
+            "__pycache__",
+        )
+        kept = ("/etc/ld.so.cache", "/usr/share/applications")
+        return {line for line in self.run(*words).stdout.splitlines() if not line.startswith(kept)}
+
+
+@pytest.fixture(scope="module")
+def one_debian(tmp_path_factory, made):
+    """One for all tests; the packages are in /mnt."""
+    folder = tmp_path_factory.mktemp("debian")
+    (folder / "debs").mkdir()
+    for name, path in made.items():
+        shutil.copyfile(path, folder / "debs" / f"{name}.deb")
+    return Debian(folder, made)
+
+
+@pytest.fixture
+def debian(one_debian):
+    """The same, with nothing of ours in it: what a test that failed has left goes."""
+    yield one_debian
+    one_debian.run("dpkg", "--purge", *NAMES, check=False)
+
+
+def test_versions_say_base_and_series():
+    for name in NAMES:
+        one = package.PACKAGE.one(name, paths.CHECKOUT)
+        found = debs.version(one, "1.2")
+        assert found == "1.2" if name == "abh" else "+abh1.2." in found and found[0].isdigit()
+
+
+def test_lintian_lets_them_pass(debian):
+    said = debian.run("lintian", "--allow-root", "--tag-display-limit", "0", *debian.files_of_packages(), check=False)
+    tags = [line.split() for line in said.stdout.splitlines() if line[:2] in ("E:", "W:")]
+    assert [words for words in tags if words[2] not in EXCUSED] == []
+    assert {words[2] for words in tags} == set(EXCUSED), said.stderr  # what is no longer said needs no excuse
+
+
+def test_the_tools_install_work_and_go(debian):
+    before = debian.files()
+    debian.run("dpkg", "-i", "/mnt/abh.deb")
+    assert debian.run("abh", "--version").stdout == f"abh {cli.version()}\n"
+    assert "amd-zen-4" in debian.run("ls", "/usr/share/abh/vm-configs/events").stdout
+    assert "sqlite" in debian.run("abh", "list").stdout
+    refused = debian.run("abh", "collect", "--", "true", check=False)
+    assert refused.returncode == 1 and "perf is not installed" in refused.stderr
+    assert debian.run("abh", "exec", "no-such-program", check=False).returncode in (1, 127)
+    page = debian.run("man", "--warnings", "abh-collect")
+    assert "interrupted measurement goes on" in " ".join(page.stdout.split()) and not page.stderr
+    completed = "source /usr/share/bash-completion/completions/abh; complete -p abh"
+    assert "abh" in debian.run("bash", "-c", completed).stdout
+    debian.run("dpkg", "-i", "/mnt/abh.deb")  # over itself, as an upgrade
+    debian.run("dpkg", "--purge", "abh")
+    assert debian.files() - before == set()
+
+
+def test_the_c_library_stands_beside_the_systems(debian):
+    before = debian.files()
+    system = debian.run("sha256sum", "/usr/lib/x86_64-linux-gnu/libc.so.6").stdout
+    debian.run("dpkg", "-i", "/mnt/abh-glibc.deb")
+    assert debian.run("sha256sum", "/usr/lib/x86_64-linux-gnu/libc.so.6").stdout == system
+    maps = "import os; print(open('/proc/self/maps').read(), os.environ['GLIBC_TUNABLES'])"
+    under = debian.run("abh-glibc-run", "python3", "-c", maps).stdout
+    assert "/usr/lib/abh/glibc/libc.so.6" in under and "/x86_64-linux-gnu/libc.so.6" not in under
+    assert under.endswith("glibc.malloc.abh=1\n")
+    assert "/usr/lib/abh" not in debian.run("python3", "-c", "print(open('/proc/self/maps').read())").stdout
+    assert debian.run("abh-glibc-run", "sh", "-c", "exit 7", check=False).returncode == 7
+    assert debian.run("abh-glibc-run", "no-such", check=False).returncode == 127
+    assert debian.run("abh-glibc-run", check=False).returncode == 2
+    assert debian.run("abh-glibc-run", "bash", "-c", "echo $0 $1", "first", "second").stdout == "first second\n"
+    debian.run("dpkg", "--purge", "abh-glibc")
+    assert debian.files() - before == set()
+
+
+def test_a_newer_one_replaces_an_older(debian):
+    older = debs.path_of("abh-glibc", "0.0.9")
+    shutil.copyfile(older, debian.debs / "older.deb")
+
+    def installed(name):
+        debian.run("dpkg", "-i", f"/mnt/{name}.deb")
+        return debian.run("dpkg-query", "-W", "-f", "${Version}", "abh-glibc").stdout
+
+    first, second = installed("older"), installed("abh-glibc")
+    assert "+abh0.0.9." in first and f"+abh{cli.version()}." in second
+    debian.run("dpkg", "--compare-versions", second, "gt", first)
+    base = components.version_of("glibc")
+    debian.run("dpkg", "--compare-versions", second, "gt", base)
+    assert debian.run("abh-glibc-run", "true").returncode == 0
+    listed = set(debian.run("dpkg", "-L", "abh-glibc").stdout.split())
+    assert "/usr/bin/abh-glibc-run" in listed
+    debian.run("dpkg", "--purge", "abh-glibc")
+
+
+def test_the_hypervisor_is_one_more_file_in_boot(debian):
+    before = debian.files()
+    debian.run("dpkg", "-i", "/mnt/xen-hypervisor-abh.deb")
+    (image,) = [each for each in debian.files() - before if each.startswith("/boot/xen-") and each.endswith(".gz")]
+    assert debian.run("sh", "-c", f"gzip -dc {image} | head -c 4").stdout.startswith("\x7fELF")
+    debian.run("dpkg", "--purge", "xen-hypervisor-abh")
+    assert debian.files() - before == set()
+
+
+def test_the_kernel_stands_beside_others(debian):
+    before = debian.files()
+    (debian.root / "etc/kernel/postinst.d").mkdir(parents=True, exist_ok=True)
+    hook = debian.root / "etc/kernel/postinst.d/zz-told"
+    hook.write_text('#!/bin/sh\necho "$1 $2" > /boot/told\n')
+    hook.chmod(0o755)
+    debian.run("dpkg", "-i", "/mnt/linux-image-abh.deb")
+    new = debian.files() - before
+    (image,) = [each for each in new if each.startswith("/boot/vmlinuz-")]
+    release = image.removeprefix("/boot/vmlinuz-")
+    assert (debian.root / "boot/told").read_text() == f"{release} {image}\n"
+    assert f"/usr/lib/modules/{release}/modules.dep" in new  # made by depmod, here
+    booted = components.path_of("linux") / "vmlinuz"  # what the tests of the bench boot
+    assert (debian.root / image[1:]).read_bytes() == booted.read_bytes()
+    assert "CONFIG_ABH=y" in (debian.root / f"boot/config-{release}").read_text()
+    (debian.root / "boot/told").unlink()
+    hook.unlink()
+    debian.run("dpkg", "-i", "/mnt/linux-image-abh.deb")
+    debian.run("dpkg", "--purge", "linux-image-abh")
+    assert {each for each in debian.files() - before if not each.startswith("/etc/kernel")} == set()
+
+
+def test_the_same_sources_give_the_same_package(made, tmp_path):
+    one = package.PACKAGE.one("abh-glibc", paths.CHECKOUT)
+    again = tmp_path / "again"
+    again.mkdir()
+    debs._pack(one, cli.version(), {}, {"/in/glibc": components.path_of("glibc")}, again)
+    (other,) = again.glob("*.deb")
+    assert other.read_bytes() == made["abh-glibc"].read_bytes()
