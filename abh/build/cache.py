@@ -34,7 +34,9 @@ def digest_files(files: Iterable[Path], base: Path) -> str:
 
 
 def digest_tree(folder: Path, ignore: Callable[[Path], bool] = lambda path: False) -> str:
-    """SHA-256 (hex) over every file under `folder` that `ignore` does not name."""
+    """SHA-256 (hex) over every file under `folder` that `ignore` does not name; or over one file."""
+    if folder.is_file():
+        return digest_files([folder], folder.parent)
     files = (path for path in folder.rglob("*") if path.is_file() and not ignore(path))
     return digest_files(files, folder)
 

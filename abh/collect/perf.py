@@ -165,7 +165,8 @@ class Counting:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
             raise AbhError("perf does not end", got=f"still there after {END_S} s", tail=self.said()) from None
-        text = self._out.read_text(encoding="utf-8", errors="replace")
+        # A perf that was killed has written no file.
+        text = self._out.read_text(encoding="utf-8", errors="replace") if self._out.exists() else ""
         if not any(line.startswith("{") for line in text.splitlines()):
             raise AbhError("perf counted nothing", tail=self.said(), next_step="run `perf stat true` by hand")
         return parse(text, names)

@@ -220,6 +220,14 @@ def test_a_digest_notices(tree, change):
     assert cache.digest_tree(tree) != before
 
 
+def test_a_digest_of_one_file_is_of_its_content_and_name(tree):
+    digests = [cache.digest_tree(tree / "b")]
+    (tree / "b").write_text("c")
+    digests.append(cache.digest_tree(tree / "b"))
+    digests.append(cache.digest_tree((tree / "b").rename(tree / "c")))
+    assert len(set(digests)) == 3
+
+
 def test_a_digest_does_not_care_for_times_place_or_what_is_ignored(tree, tmp_path):
     before = cache.digest_tree(tree)
     os.utime(tree / "b", (1, 1))

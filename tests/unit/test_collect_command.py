@@ -46,7 +46,10 @@ while not stopped:
         word = os.read(told, 64)
         if word:
             os.write(acks, b"ack\\n\\0")
-    if not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z":
+    try:
+        if open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z":
+            break
+    except OSError:  # the process has ended and was waited for
         break
 special = json.loads(os.environ.get("FAKE_SAID", "{}"))
 with open(out, "w") as file:
