@@ -174,22 +174,25 @@ def _show(vm: str, policy: str, found: list[Finding]) -> None:
 
 def list_(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     """Every domain; one whose policy cannot be read is in the list, with the reason."""
-    from abh.policy import binding, domain
+    from abh.policy import binding, domain, guest
 
     rows: list[dict[str, Any]] = []
     with binding.connection(args.connect, read_only=True) as connection:
         for one in domain.every(connection):
-            row: dict[str, Any] = {"vm": one.name, "running": one.running, "policy": None, "reason": None}
+            row: dict[str, Any] = {"vm": one.name, "policy": None, "reason": None}
             try:
+                row["running"] = one.running
                 row["policy"] = one.kept().name or None
+            except binding.NoDomain:  # it has gone since
+                continue
             except AbhError as error:
                 row["reason"] = f"{error.what}: {error.got}"
             rows.append(row)
     report["domains"] = rows
-    width = max((len(row["vm"]) for row in rows), default=0)
-    for row in rows:
-        state = "running" if row["running"] else "off"
-        print(f"{row['vm']:{width}}  {state:8}{row['policy'] or row['reason'] or '(none)'}")
+    lines = [(guest.plain(row["vm"]), guest.plain(row["policy"] or row["reason"] or "(none)")) for row in rows]
+    width = max((len(vm) for vm, _ in lines), default=0)
+    for row, (vm, said) in zip(rows, lines, strict=True):
+        print(f"{vm:{width}}  {'running' if row['running'] else 'off':8}{said}")
     if not rows:
         print("this connection has no domains")
     return Status.SUCCESS

@@ -12,6 +12,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import sys
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -92,6 +93,10 @@ def connection(uri: str | None, *, read_only: bool = False) -> Iterator[Any]:
             made.close()
 
 
+class NoDomain(AbhError):
+    """There is no such domain, or none any more: domains come and go while they are looked at."""
+
+
 @contextlib.contextmanager
 def errors(where: object, next_step: str) -> Iterator[None]:
     """libvirt's errors within, as ours: what it says is kept word for word."""
@@ -99,14 +104,22 @@ def errors(where: object, next_step: str) -> Iterator[None]:
     try:
         yield
     except libvirt.libvirtError as error:
-        missing = error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN
-        raise AbhError(
-            "there is no such domain" if missing else "libvirt refuses",
-            where=where,
-            got=error.get_error_message() or str(error),
-            next_step="`abh policy list` shows the domains of this connection" if missing else next_step,
-            status=Status.USAGE if missing else Status.FAILED,
-        ) from error
+        got = error.get_error_message() or str(error)
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            step = "`abh policy list` shows the domains of this connection"
+            raise NoDomain(
+                "there is no such domain", where=where, got=got, next_step=step, status=Status.USAGE
+            ) from error
+        raise AbhError("libvirt refuses", where=where, got=got, next_step=next_step) from error
+
+
+def state_folder(made: Any) -> Path | None:
+    """Where the system's libvirt of a local connection notes the processes of its VMs; None for a user's own."""
+    uri = urllib.parse.urlsplit(str(made.getURI()))
+    if not is_local(made) or uri.path != "/system":
+        return None
+    socket = urllib.parse.parse_qs(uri.query).get("socket", [""])[0]
+    return Path(socket).parent if socket else Path("/run/libvirt")
 
 
 def is_local(made: Any) -> bool:

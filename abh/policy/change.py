@@ -92,7 +92,7 @@ def _read(before: str, where: object) -> dict[str, dict[str, str | None]]:
             for text in each.values():
                 if text is not None:
                     ElementTree.fromstring(text)
-    except (ValueError, AttributeError, TypeError, ElementTree.ParseError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError, ElementTree.ParseError) as error:
         raise AbhError(
             "what abh keeps in the domain's metadata is damaged",
             where=where,

@@ -164,7 +164,7 @@ def _last(kept: Kept) -> tuple[str, str]:
     try:
         last = json.loads(kept.deployed or "{}")
         return str(last.get("source", "")), str(last.get("defined", ""))
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return "", ""
 
 

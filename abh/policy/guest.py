@@ -14,6 +14,7 @@ import itertools
 import json
 import re
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,8 @@ from abh.policy import binding
 from abh.policy.domain import Domain
 from abh.policy.memory import HUGE, Unreadable
 
-TIMEOUT_S = 5
+TIMEOUT_S = 5  # of one answer
+PATIENCE_S = 60  # with one guest, in all: one that answers slowly must not hold up the table of the others
 # libvirt's own errors where it does not get through to an agent.
 NO_AGENT = ("AGENT_UNRESPONSIVE", "AGENT_UNSYNCED", "ARGUMENT_UNSUPPORTED", "NO_SUPPORT", "OPERATION_INVALID")
 CHUNK = 1 << 20
@@ -45,10 +47,14 @@ class Agent:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.gone: NoAgent | None = None  # it has not answered: nothing more is asked, as each wait takes seconds
+        self.until = time.monotonic() + PATIENCE_S
 
     def ask(self, command: str, **arguments: object) -> Any:
         """What the agent answers; Unreadable if it does not, or not in form."""
         if self.gone:
+            raise self.gone
+        if time.monotonic() > self.until:
+            self.gone = NoAgent(f"the guest's agent has not told all within {PATIENCE_S} s")
             raise self.gone
         libvirt = binding.load()
         request = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
@@ -79,21 +85,24 @@ class Agent:
 
     def bytes_of(self, path: str, start: int = 0, count: int = FILE_BYTES) -> bytes:
         """What is in a file of the guest, from `start`, at most `count` bytes."""
-        found = bytearray()
         with self._file(path, "r") as handle:
             if start:
                 self.ask("guest-file-seek", handle=handle, offset=start, whence=0)
-            while len(found) < count:
-                wanted = min(CHUNK, count - len(found))
-                answer = self.ask("guest-file-read", handle=handle, count=wanted)
-                try:
-                    piece = base64.b64decode(answer["buf-b64"], validate=True)
-                    end = bool(answer["eof"])
-                except (KeyError, TypeError, ValueError, binascii.Error):
-                    raise Unreadable("the guest's agent answers what is no answer") from None
-                found += piece[:wanted]
-                if end or not piece:
-                    break
+            return self._read(handle, count)
+
+    def _read(self, handle: int, count: int) -> bytes:
+        found = bytearray()
+        while len(found) < count:
+            wanted = min(CHUNK, count - len(found))
+            answer = self.ask("guest-file-read", handle=handle, count=wanted)
+            try:
+                piece = base64.b64decode(answer["buf-b64"], validate=True)
+                end = bool(answer["eof"])
+            except (KeyError, TypeError, ValueError, binascii.Error):
+                raise Unreadable("the guest's agent answers what is no answer") from None
+            found += piece[:wanted]
+            if end or not piece:
+                break
         return bytes(found)
 
     def text_of(self, path: str) -> str:

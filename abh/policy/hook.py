@@ -27,6 +27,7 @@ NAMESPACE = "urn:abh:libvirt-vm"
 VERSION = 1  # the same as abh.policy.domain's, which has what this may not import
 REFUSED = 10
 RECORDS = Path("/run/abh")
+STATE = Path("/run/libvirt")
 PASSES_S = (2, 10, 30, 60)  # after the start; arbitrary: a guest's own start takes about as long
 UNITS_KIB = {"KiB": 1, "MiB": 1024, "GiB": 1 << 20}
 
@@ -151,10 +152,10 @@ def started(tree: ElementTree.Element) -> None:
             if "domain" in required:
                 raise Refused(f"domain: shadow_superpages: {why}")
     if tree.get("type") != "xen" and table.get("vm", {}).get("collapse") == "start":
-        in_background(tree.findtext("uuid") or "", sizes_kib(tree))
+        in_background(tree.findtext("uuid") or "", tree.findtext("name") or "", sizes_kib(tree))
 
 
-def in_background(uuid: str, sizes: Sequence[int]) -> None:
+def in_background(uuid: str, name: str, sizes: Sequence[int]) -> None:
     """Lets go of libvirt, which waits for all that has its pipes, and collapses while the guest fills its memory."""
     if os.fork():
         return
@@ -166,19 +167,19 @@ def in_background(uuid: str, sizes: Sequence[int]) -> None:
         os.dup2(nothing, number)
     os.closerange(3, 256)
     try:
-        watch(uuid, sizes, PASSES_S)
+        watch(uuid, STATE / memory.PID_FILE.format(name=name), sizes, PASSES_S)
     except Exception as error:
         say(f"collapse: {error}")
     finally:
         os._exit(0)
 
 
-def watch(uuid: str, sizes: Sequence[int], passes_s: Sequence[float]) -> None:
+def watch(uuid: str, note: Path, sizes: Sequence[int], passes_s: Sequence[float]) -> None:
     """Passes over the guest's memory until the last is done, or the guest has gone."""
     begin, made = time.monotonic(), 0
     for at in passes_s:
         time.sleep(max(0.0, begin + at - time.monotonic()))
-        pid = memory.process_of(uuid)
+        pid = memory.process_of(uuid, pid_file=note)
         if pid is None:
             return
         done = collapse(pid, sizes)

@@ -6,6 +6,7 @@ Of Python's own library alone: libvirt's hook has this module, too. All of it is
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
+PID_FILE = "qemu/{name}.pid"  # below the folder of the system's libvirt
 HUGE = 2 << 20  # bytes of a hugepage of x86-64
 # include/uapi/linux/fs.h, asm-generic/mman-common.h, and the numbers of system calls that all architectures share.
 PAGEMAP_SCAN = 0xC0606610
@@ -48,8 +50,11 @@ class Mapping:
         return (self.end - self.start) >> 10
 
 
-def process_of(uuid: str, proc: Path = PROC) -> int | None:
-    """The process of libvirt's QEMU for the domain of that UUID; None if there is none, or more than one."""
+def process_of(uuid: str, proc: Path = PROC, pid_file: Path | None = None) -> int | None:
+    """The process of libvirt's QEMU for the domain of that UUID; None if there is none, or more than one.
+
+    Any user can have a process whose command line looks like it: libvirt's own note, where there is one, decides.
+    """
     found = []
     for path in proc.glob("[0-9]*/cmdline"):
         try:
@@ -58,6 +63,10 @@ def process_of(uuid: str, proc: Path = PROC) -> int | None:
             continue
         if b"-uuid" in words and words[words.index(b"-uuid") + 1 :][:1] == [uuid.encode()]:
             found.append(int(path.parent.name))
+    if pid_file is not None:
+        with contextlib.suppress(OSError, ValueError):  # not there, or hidden
+            noted = int(pid_file.read_text())
+            return noted if noted in found else None
     return found[0] if len(found) == 1 else None
 
 

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from abh.errors import AbhError
-from abh.policy import domain, host, verify
+from abh.policy import binding, domain, guest, host, verify
 from abh.policy.evidence import Evidence, Shares
 
 METRICS = {
@@ -52,8 +53,12 @@ class Row:
 
 
 def rows(connection: Any) -> list[Row]:
-    """All domains of the connection, by name."""
-    return [_row(one) for one in domain.every(connection)]
+    """All domains of the connection, by name, but those that have gone while they were looked at."""
+    found = []
+    for one in domain.every(connection):
+        with contextlib.suppress(binding.NoDomain):
+            found.append(_row(one))
+    return found
 
 
 def _row(one: domain.Domain) -> Row:
@@ -65,6 +70,8 @@ def _row(one: domain.Domain) -> Row:
         if policy and seen.running:
             states = [each.answer.state for each in verify.findings(policy, seen)]
             counts = {str(state): states.count(state) for state in STATES}
+    except binding.NoDomain:
+        raise
     except AbhError as error:
         name = f"({error.what})"
     shares = seen.shares() if seen.running else Shares(reasons=("it does not run",))
@@ -89,7 +96,7 @@ def table(found: Sequence[Row], before: Iterable[Row] = ()) -> str:
         shares = row.shares
         lines.append(
             (
-                row.vm,
+                guest.plain(row.vm),
                 _share(shares.guest_share),
                 _share(shares.host_share),
                 _share(shares.aligned_share),
@@ -101,7 +108,7 @@ def table(found: Sequence[Row], before: Iterable[Row] = ()) -> str:
         )
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     text = ["  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    notes = [f"{row.vm}: {reason}" for row in found if row.running for reason in row.shares.reasons]
+    notes = [f"{guest.plain(row.vm)}: {reason}" for row in found if row.running for reason in row.shares.reasons]
     return "\n".join([*text, *(["", *notes] if notes else [])])
 
 

@@ -153,7 +153,7 @@ def paging(wanted: Any, seen: Evidence) -> Answer:
         return _got(
             state == wanted, f"<hap> of the running domain: {state}", "`abh policy apply` and a restart of the VM"
         )
-    seen.local()
+    seen.here()
     if seen.kind == "qemu":
         return Answer(
             "denied", "the VM is emulated (type='qemu'): no hypervisor pages it", "use a domain of type='kvm'"
@@ -204,7 +204,7 @@ def _guest(path: str) -> Check:
 
 def _host(path: str) -> Check:
     def check(wanted: Any, seen: Evidence) -> Answer:
-        seen.local()
+        seen.here()
         now = host.setting(path, seen.root)
         if now is None:
             return Answer("denied", f"{path} is not there, or not yours to read", "another kernel of the host's")

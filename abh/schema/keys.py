@@ -43,6 +43,13 @@ def _kernel_path(value: str) -> bool:
     return value.startswith("/") and ".." not in value.split("/") and not re.search(r"\s", value)
 
 
+SWITCHES = ("/sys/kernel/mm/", "/proc/sys/vm/")
+
+
+def _switch(value: str) -> bool:
+    return _kernel_path(value) and value.startswith(SWITCHES)
+
+
 def no_repeat(values: tuple[str, ...]) -> tuple[str, ...]:
     """Refuses a name that is listed twice."""
     twice = sorted({value for value in values if values.count(value) > 1})
@@ -108,6 +115,7 @@ Name = Annotated[str, checked(KEBAB.fullmatch, "a kebab-case name, as kvm-hap")]
 SnakeName = Annotated[str, checked(SNAKE.fullmatch, "a snake_case name, as table_mib")]
 EnvName = Annotated[str, checked(re.compile(r"[A-Za-z_]\w*", re.ASCII).fullmatch, "an environment variable's name")]
 KernelPath = Annotated[str, checked(_kernel_path, "an absolute path without spaces or ..")]
+SwitchPath = Annotated[str, checked(_switch, f"a path below {' or '.join(SWITCHES)}, without spaces or ..")]
 InsidePath = Annotated[str, checked(_inside, "a relative path without ..")]
 Positive = Annotated[int, checked(lambda number: number > 0, "a whole number above 0")]
 Scalar = Annotated[Any, checked(_number_or_text, "a number or a one-line string")]

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from abh.errors import AbhError
-from abh.schema.keys import EnvName, KernelPath, Line, Name, SnakeName, Spec, Word, checked, no_repeat
+from abh.schema.keys import EnvName, KernelPath, Line, Name, SnakeName, Spec, SwitchPath, Word, checked, no_repeat
 from abh.schema.shelf import GroupedShelf
 from abh.schema.strict import Strict, bad, validate
 
@@ -17,7 +17,7 @@ from abh.schema.strict import Strict, bad, validate
 class GuestPolicy(Strict):
     """Settings inside the guest, or on the machine itself in the native environments."""
 
-    sysfs: dict[KernelPath, Word] = Field(default_factory=dict)  # written in the file's order
+    sysfs: dict[SwitchPath, Word] = Field(default_factory=dict)  # written in the file's order
     env: dict[EnvName, Line] = Field(default_factory=dict)  # of the workload
     before: tuple[Word, ...] = ()  # a command that has said "ready" before the workload starts, and stays beside it
 
@@ -25,7 +25,7 @@ class GuestPolicy(Strict):
 class HostPolicy(Strict):
     """Settings on the host (Xen: in dom0)."""
 
-    sysfs: dict[KernelPath, Word] = Field(default_factory=dict)
+    sysfs: dict[SwitchPath, Word] = Field(default_factory=dict)
     domain: dict[SnakeName, Word] = Field(
         default_factory=dict
     )  # of the guest, asked of the hypervisor (agent/init-host)

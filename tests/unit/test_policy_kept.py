@@ -169,7 +169,8 @@ def test_paging_is_a_place_on_xen_alone():
 
 
 @pytest.mark.parametrize(
-    "before", ["{", "[]", '{"os": {"was": null, "is": null}}', '{"features/hap": {"was": "<x", "is": null}}', "3"]
+    "before",
+    ["{", "[]", "[" * 100_000, '{"os": {"was": null, "is": null}}', '{"features/hap": {"was": "<x", "is": null}}', "3"],
 )
 def test_what_was_before_is_checked_before_it_is_used(before):
     with pytest.raises(AbhError) as error:

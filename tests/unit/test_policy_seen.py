@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abh.errors import Status
-from abh.policy import explain, guest, hook, host, memory, status, verify
+from abh.errors import AbhError, Status
+from abh.policy import binding, explain, guest, hook, host, memory, status, stored, verify
 from abh.policy.evidence import Evidence, Shares
 from abh.policy.memory import HUGE, Range, Unreadable
-from abh.schema import spec
+from abh.schema import keys, spec
 
 UUID = "f0d054c2-febb-4cf0-8b75-1ce0ecc8c436"
 BASE = 0x7F0000000000
@@ -48,7 +48,7 @@ class Machine:
         self.sys("sys/kernel/mm/ksm/run", "0")
 
     def qemu(self, pid: int, uuid: str = UUID) -> None:
-        (self.proc / str(pid)).mkdir(parents=True)
+        (self.proc / str(pid)).mkdir(parents=True, exist_ok=True)
         (self.proc / str(pid) / "cmdline").write_bytes(b"\0".join([b"qemu", b"-uuid", uuid.encode(), b""]))
         (self.proc / str(pid) / "stat").write_text(f"{pid} (a) b) S " + " ".join(map(str, range(4, 40))))
 
@@ -160,6 +160,29 @@ def test_what_cannot_be_seen_is_unknown_with_the_reason(machine):
     assert answer.state == "unknown" and "another host" in answer.evidence
     machine.running = False
     assert machine.state("paging", "hap") == "unknown"
+
+
+def test_a_process_of_anybodys_that_looks_like_the_vms_is_not_taken_for_it(machine):
+    machine.qemu(101)  # of a user, with the same words
+    (machine.proc / "101/smaps").write_text(mapping(BASE, 4096))
+    assert machine.state("thp", "advised") == "unknown"  # libvirt's note is not there, or hidden
+    machine.sys("run/libvirt/qemu/a.pid", "100")
+    assert machine.seen().pid == 100 and machine.state("thp", "advised") == "granted"
+    machine.qemu(100, "another")  # it has changed its own words: the other one is not taken in its place
+    assert machine.state("thp", "advised") == "unknown"
+    machine.uri = "qemu:///session"  # whose VM of that name is not the system's
+    assert machine.seen().pid == 101
+
+
+def test_a_local_socket_may_lead_to_another_host_of_which_nothing_is_granted_here(machine):
+    machine.sys("sys/module/kvm_amd/parameters/npt", "1")
+    machine.uri = "qemu+unix:///system?socket=/tmp/forwarded/libvirt-sock"
+    switch = verify._host("/sys/kernel/mm/ksm/run")
+    assert machine.state("paging", "hap") == "granted"
+    assert verify._answered(switch, "0", machine.seen()).state == "granted"
+    (machine.proc / "100/cmdline").write_bytes(b"another")
+    assert machine.state("paging", "hap") == "unknown"
+    assert verify._answered(switch, "0", machine.seen()).state == "unknown"
 
 
 def test_collapsing_is_had_only_if_it_was_done_for_this_very_process(machine, tmp_path, monkeypatch):
@@ -335,6 +358,30 @@ def test_lies_about_the_guests_hugepages_make_nothing_huge_on_the_host(machine, 
     assert seen.shares().both_kib == 0 and seen.shares().guest_huge_kib == 4096
 
 
+def test_two_addresses_of_a_guest_that_are_one_place_count_once(machine, monkeypatch):
+    monkeypatch.setattr(memory, "ranges", lambda *_: [Range(BASE, BASE + 2 * HUGE, huge=True)])
+    seen = machine.seen()
+    seen.__dict__["frames"] = guest.Frames(8192, frozenset({0, 4 << 30}), (4 << 30) + (4096 << 10))
+    assert seen.shares().both_kib == 2048
+
+
+def test_a_guest_that_answers_slowly_is_not_waited_for_without_end(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(guest.time, "monotonic", lambda: now[0])
+    asked = []
+
+    def answer(*words):
+        asked.append(words)
+        now[0] += 4.9  # within the time of one answer
+        return json.dumps({"return": {"buf-b64": base64.b64encode(b"x").decode(), "eof": False}})
+
+    monkeypatch.setattr(guest.binding, "qemu", lambda: SimpleNamespace(qemuAgentCommand=answer))
+    agent = guest.Agent(SimpleNamespace(handle=None))  # type: ignore[arg-type]
+    with pytest.raises(guest.NoAgent, match="not told all within 60 s"):
+        agent._read(7, 1 << 20)
+    assert 12 <= len(asked) <= 14
+
+
 # --- explain and status -----------------------------------------------------------------------------------------
 
 
@@ -399,6 +446,21 @@ def test_what_is_not_known_has_no_sample_and_is_na_in_the_table():
     assert f'abh_vm_settings{{{label},state="denied"}} 1\n' in text
     table = status.table([row(vm="a")]).splitlines()
     assert table[1].split()[:4] == ["a", "n/a", "50%", "n/a"] and table[3] == "a: guest: no agent"
+
+
+def test_a_vm_that_goes_while_it_is_looked_at_is_not_in_the_table(monkeypatch):
+    def look(one):
+        if one == "gone":
+            raise binding.NoDomain("there is no such domain")
+        return row(vm=one)
+
+    monkeypatch.setattr(status.domain, "every", lambda _: ["a", "gone", "z"])
+    monkeypatch.setattr(status, "_row", look)
+    assert [each.vm for each in status.rows(None)] == ["a", "z"]
+
+
+def test_a_name_moves_no_terminal():
+    assert "\x9b" not in status.table([row(vm="a\x9b2Jb\rc")]) and "\r" not in status.table([row(vm="a\rb")])
 
 
 def test_a_trend_is_of_the_same_vm():
@@ -469,6 +531,25 @@ def test_a_switch_of_the_hosts_that_is_required_is_checked_before_the_start(mach
                 hook.prepare(tree, machine.root)
         else:
             hook.prepare(tree, machine.root)
+
+
+@pytest.mark.parametrize("path", ["/etc/secret", "etc/secret", "/sys/kernel/mm/../../../etc/secret", "/proc/kmsg"])
+def test_a_policy_has_the_hook_read_no_other_files(machine, path):
+    """Whoever may edit a domain is told why it is refused: that must not be what only root may read."""
+    machine.sys("etc/secret", "root's own")
+    machine.sys("proc/kmsg", "root's own")
+    kept = "<a:vm xmlns:a='urn:abh:libvirt-vm' version='1' policy='p' required='host'><a:policy>{}</a:policy></a:vm>"
+    told = f"<metadata>{kept}</metadata>".format(f'[host.sysfs]\n"{path}" = "x"')
+    with pytest.raises(hook.Refused) as error:
+        hook.prepare(ElementTree.fromstring(XML.format("kvm", 4096, told)), machine.root)
+    assert "root's own" not in str(error.value) and "not there" in str(error.value)
+
+
+def test_the_switches_that_a_policy_may_name_are_those_that_the_hook_looks_at():
+    assert host.SWITCHES == keys.SWITCHES
+    for table in ("guest", "host"):
+        with pytest.raises(AbhError, match="sysfs"):
+            stored.policy_of(f'purpose = "x"\norder = 1\n[{table}.sysfs]\n"/etc/passwd" = "x"', "p", "vm")
 
 
 def test_other_operations_are_not_the_hooks(capsys):
