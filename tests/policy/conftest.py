@@ -41,6 +41,7 @@ def rig() -> Iterator[rigs.Rig]:
         (made.folder / "etc/libvirt/hooks/qemu.d").mkdir()
         (made.folder / "etc/libvirt/hooks/qemu.d/00-there").write_text("#!/bin/sh\nexit 0\n")
         (made.folder / "etc/libvirt/hooks/qemu.d/00-there").chmod(0o755)  # else libvirt looks for none of others
+        rigs.reap()
         made.start()
         try:
             yield made

@@ -6,9 +6,13 @@ It has folders of its own for all that libvirt writes, and this machine's proces
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +22,7 @@ from abh.build import root
 from abh.policy import binding
 
 PATIENCE_S = 60
+SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 QEMU_CONF = """
 user = "root"
 group = "root"
@@ -108,6 +113,27 @@ def rig(folder: Path) -> Rig:
     for name, value in root.ENVIRONMENT.items():
         words += ["--setenv", name, value]
     return Rig(folder, [*words, "--chdir", "/"])
+
+
+def reap() -> None:
+    """Has this process take in the guests' QEMUs, and bury those that have ended, for good.
+
+    libvirt starts them as daemons, and calls a guest gone only once its process is no more; the first process of a
+    container often buries nobody.
+    """
+    ctypes.CDLL(None).prctl(SUBREAPER, 1)
+
+    def bury() -> None:
+        while True:
+            for path in Path("/proc").glob("[0-9]*/stat"):
+                with contextlib.suppress(OSError):  # it is gone, or another's to wait for
+                    name, _, rest = path.read_text().partition("(")[2].rpartition(")")
+                    state, parent = rest.split()[:2]
+                    if (name.startswith("qemu"), state, parent) == (True, "Z", str(os.getpid())):
+                        os.waitpid(int(path.parent.name), os.WNOHANG)
+            time.sleep(0.1)
+
+    threading.Thread(target=bury, daemon=True).start()
 
 
 INIT = r"""#!/bin/busybox sh
