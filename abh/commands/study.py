@@ -80,6 +80,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=arguments.seed, default=1, help="with --repeats: of that order (default: %(default)s)"
     )
+    parser.add_argument(
+        "--through",
+        metavar="COMMAND",
+        help="with --repeats: on the machine that this command leads to, as 'ssh host' or 'srun --exclusive'; there, "
+        "`abh` is in the PATH",
+    )
     parser.add_argument("--dry-run", action="store_true", help="say which cells would run")
     output.add_json(parser)
 
@@ -97,6 +103,12 @@ def run(args: argparse.Namespace) -> int:
             "the emulated machine gives the same numbers again",
             got="--repeats without --machine local",
             next_step="leave it out; --draws runs a cell with other addresses",
+        )
+    if args.through is not None and not args.repeats:
+        raise arguments.wrong(
+            "another machine is for runs that are repeated there",
+            got="--through without --repeats",
+            next_step="add --machine local --repeats N",
         )
     with output.report(args.json) as report:
         return _run(args, report)
@@ -207,25 +219,34 @@ def _local(names: Sequence[str], size: str, report: dict[str, Any]) -> int:
 
 
 def _repeated(cells: Sequence[Cell], args: argparse.Namespace, report: dict[str, Any]) -> int:
-    """Every cell several times on this machine's own KVM, those that cannot be had here left out."""
-    from abh import progress
-    from abh.study import local, repeats
+    """Every cell several times, on this machine's own KVM or on one elsewhere."""
+    from functools import partial
 
-    local.check()
-    lost = {each.name: why for each in cells if (why := local.skipped(each))}
+    from abh import cli, progress
+    from abh.study import local, repeats, through
+
+    lost: dict[str, str] = {}
+    elsewhere, once = "", local.run
+    if args.through is not None:
+        words = through.words_of(args.through)
+        through.check(words, cli.version())
+        elsewhere, once = through.place_of(words), partial(through.run, words=words)
+    else:
+        local.check()
+        lost = {each.name: why for each in cells if (why := local.skipped(each))}
     for name, why in lost.items():
         progress.say(f"{name} is left out: {why}")
-    here = [each for each in cells if each.name not in lost]
+    told = {"repeats": args.repeats, "seed": args.seed, "tell": progress.say, "elsewhere": elsewhere}
     folder = local.MEASURED / paths.of_size(args.size)
-    made = repeats.perform(here, folder, local.run, repeats=args.repeats, seed=args.seed, tell=progress.say)
+    made = repeats.perform([each for each in cells if each.name not in lost], folder, once, **told)
     for each in made:
         _tell_measured(each)
     report |= {
-        "results": str(repeats.measured_folder()),
+        "results": str(repeats.measured_folder(elsewhere)),
         "cells": [{"run": each.run, "outcome": each.outcome, "reason": each.reason} for each in made],
         "left_out": lost,
     }
-    return Status.SUCCESS if all(each.outcome == "success" for each in made) else Status.FAILED
+    return Status.SUCCESS if all(each.outcome in ("success", "skip") for each in made) else Status.FAILED
 
 
 def _tell_measured(made: Measured) -> None:

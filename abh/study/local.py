@@ -18,6 +18,7 @@ from pathlib import Path
 
 from abh import paths
 from abh.build import components, root
+from abh.collect import here
 from abh.errors import AbhError
 from abh.host import doctor
 from abh.machine import emulated, qemu
@@ -130,5 +131,5 @@ def run(one: cell.Cell, accelerator: str = "kvm") -> Result:
 
 
 def _here(made: Result) -> Result:
-    command = f"{made.provenance.command} --machine local"
-    return made.model_copy(update={"provenance": made.provenance.model_copy(update={"command": command})})
+    said = {"command": f"{made.provenance.command} --machine local", "machine": here.find().text}
+    return made.model_copy(update={"provenance": made.provenance.model_copy(update=said)})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A study on this machine's own hypervisor: every cell several times, in random order, and medians with intervals.
+"""A study on a real machine's own hypervisor: every cell several times, in random order, and medians with intervals.
 
 Time is measured here, so no two runs agree and one says little. The runs of all cells are shuffled together: what
 drifts while a study takes its hours is then no policy's alone. Each run is kept as it ends, so the same command goes on
@@ -41,11 +41,19 @@ def perform(
     repeats: int,
     seed: int,
     tell: Callable[[str], None],
+    elsewhere: str = "",
 ) -> list[Measured]:
-    """Makes the runs that are lacking, and each cell's medians, which are written beside those of `abh collect`."""
-    machine = here.find()
+    """Makes the runs that are lacking, and each cell's medians, which are written beside those of `abh collect`.
+
+    `elsewhere` names the place where `once` makes them, if that is not this machine.
+    """
     folder /= FOLDER
-    _of_this_machine(folder, machine.text)
+    machine = None
+    if elsewhere:
+        folder /= elsewhere
+    else:
+        machine = here.find()
+        _of_this_machine(folder, machine.text)
     planned = order(cells, repeats, seed)
     for count, (number, one) in enumerate(planned, 1):
         place = folder / str(number)
@@ -55,15 +63,15 @@ def perform(
         tell(f"{count:4}/{len(planned)}  {one.run}, run {number + 1}: {made.outcome}{_took(made)}")
     merged = [_merged(one, folder, repeats, seed, machine) for one in cells]
     for each in merged:
-        write_json(each.model_dump(), measured_folder() / f"{each.run}.json")
+        write_json(each.model_dump(), measured_folder(elsewhere) / f"{each.run}.json")
     return merged
 
 
-def measured_folder() -> Path:
-    """Where what was measured on this host is."""
+def measured_folder(elsewhere: str = "") -> Path:
+    """Where what was measured on this host, or elsewhere, is."""
     import platform
 
-    return session.FOLDER / kebab(platform.node() or "host")
+    return session.FOLDER / (elsewhere or kebab(platform.node() or "host"))
 
 
 def _of_this_machine(folder: Path, text: str) -> None:
@@ -85,15 +93,30 @@ def _took(made: Result) -> str:
     return f", {value.value:.3f} s" if value is not None and value.value is not None else ""
 
 
-def _merged(one: Cell, folder: Path, repeats: int, seed: int, machine: here.Machine) -> Measured:
+def _one_machine(runs: Sequence[Result], where: object) -> str:
+    """What the runs' own results say of the machine, which is one: of a cluster each run may have had another node."""
+    texts = sorted({each.provenance.machine for each in runs if each.outcome != "error"})  # those may be of here
+    if len(texts) > 1:
+        raise AbhError(
+            "the runs of a cell were made on machines that are not alike",
+            where=where,
+            got=" / ".join(texts),
+            next_step="name one node, or nodes of one kind, in --through; move the folder away to begin anew",
+        )
+    return texts[0] if texts else runs[0].provenance.machine
+
+
+def _merged(one: Cell, folder: Path, repeats: int, seed: int, machine: here.Machine | None) -> Measured:
     runs = [result.read(folder / str(number) / f"{one.run}.json") for number in range(repeats)]
     worst = max(runs, key=lambda each: OUTCOMES.index(each.outcome))
+    text = machine.text if machine else _one_machine(runs, folder)
+    processor = (machine.cpu.named or str(machine.cpu)) if machine else text.partition(" (")[0]
     good = [each.values for each in runs if each.outcome == "success"]
     provenance = worst.provenance.model_copy(
         update={
             "command": f"{worst.provenance.command} (one of {repeats} runs, in the order of seed {seed})",
             "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "machine": machine.text,
+            "machine": text,
         }
     )
     return Measured(
@@ -106,7 +129,7 @@ def _merged(one: Cell, folder: Path, repeats: int, seed: int, machine: here.Mach
         reason=worst.reason,
         values=spread.merge([dict(each) for each in good]),
         repeats=repeats,
-        processor=machine.cpu.named or str(machine.cpu),
+        processor=processor,
         microarchitecture=None,
         provenance=provenance,
     )

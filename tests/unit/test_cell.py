@@ -247,7 +247,9 @@ def test_what_a_system_lacks_is_not_required_either():
 def test_a_lack_is_of_a_folder_not_of_names_that_begin_alike():
     made = one()
     environment = made.environment.model_copy(update={"guest_lacks": ("/sys/kernel/mm/a",)})
-    policy = made.policy.model_copy(update={"guest": spec.GuestPolicy(sysfs={"/sys/kernel/mm/a/b": "1", "/sys/kernel/mm/ab": "2"})})
+    policy = made.policy.model_copy(
+        update={"guest": spec.GuestPolicy(sysfs={"/sys/kernel/mm/a/b": "1", "/sys/kernel/mm/ab": "2"})}
+    )
     lines = cell.guest_lines(cell.Cell(**{**vars(made), "environment": environment, "policy": policy})).splitlines()
     assert "set /sys/kernel/mm/ab 2" in lines
     assert "set /sys/kernel/mm/a/b 1" not in lines
