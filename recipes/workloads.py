@@ -22,6 +22,7 @@ def build(spec: pathlib.Path, out: pathlib.Path) -> None:
             sys.exit(f"{spec}: input.{size}: {made['file']} has SHA-256 {got}, expected {made['sha256']}")
 
 
-for each in sorted(pathlib.Path("/main", os.environ["READS"]).glob("*/workload.toml")):
-    print(f"building workload {each.parent.name}", flush=True)
-    build(each, pathlib.Path("/out") / each.parent.name)
+for folder in os.environ["READS"].split():
+    for each in sorted(pathlib.Path("/main", folder).glob("*/workload.toml")):
+        print(f"building workload {each.parent.name}", flush=True)
+        build(each, pathlib.Path("/out") / each.parent.name)

@@ -146,9 +146,20 @@ def _built(component: spec.Component, patches: series.Series | None, key: str) -
 
     def make(out: Path) -> None:
         _make(component, patches, inputs, out)
+        _check_unchanged(component, patches, key)
 
     about = f"building {component.name}{minutes}"
     return cache.produce("built", component.name, key, make, about=about, needs_mib=component.needs_mib)
+
+
+def _check_unchanged(component: spec.Component, patches: series.Series | None, key: str) -> None:
+    """An error if what was built is not surely of this key: whoever edits a source meanwhile must not find it again."""
+    if _key(component, patches) != key:
+        raise AbhError(
+            f"what {component.name} is made of was changed while it was built",
+            where=recipe_of(component),
+            next_step="run the same command again: it builds what is there now",
+        )
 
 
 def _make(component: spec.Component, patches: series.Series | None, inputs: Mapping[str, Path], out: Path) -> None:
@@ -180,14 +191,16 @@ def _environment(component: spec.Component) -> dict[str, str]:
 def _run_recipe(component: spec.Component, inputs: Mapping[str, Path], writable: Mapping[str, Path], log: Path) -> None:
     ccache = paths.cache() / CCACHE
     ccache.mkdir(exist_ok=True)
+    recipe = f"/main/recipes/{recipe_of(component).name}"
+    # Of the checkout what the key is made of, and no more: a recipe that reads another file does not find it.
+    read = {f"/main/{each}": paths.CHECKOUT / each for each in component.reads}
     prefix = root.enter(
         root.path_of(component.root),
-        read_only={**inputs, "/main": paths.CHECKOUT, **({"/sys": Path("/sys")} if component.sysfs else {})},
+        read_only={**inputs, recipe: recipe_of(component), **read, **({"/sys": Path("/sys")} if component.sysfs else {})},
         writable={**writable, "/cache": ccache},
-        scratch="/in",
+        scratch="/in /main",
         env=_environment(component),
     )
-    recipe = f"/main/recipes/{recipe_of(component).name}"
     root.run(prefix, [*root.SHELL, recipe], log=log, what=f"building {component.name}")
 
 
@@ -232,6 +245,7 @@ class PrefixBuilder:
 
         def make(out: Path) -> None:
             self._make(component, patches, out)
+            _check_unchanged(component, patches, key)
 
         about = f"building {component.name} up to {Path(patches.patches[-1]).stem}"
         cache.produce("prefixes", component.name, key, make, about=about, needs_mib=component.needs_mib)

@@ -145,11 +145,14 @@ def enter(
     writable: Mapping[str, Path] | None = None,
     network: bool = False,
     root_writable: bool = False,
-    scratch: str | None = None,
+    scratch: str = "",
     env: Mapping[str, str] | None = None,
     chdir: str = "/",
 ) -> list[str]:
-    """The command prefix that runs what follows inside `root`, with folders bound in (name inside -> outside)."""
+    """The command prefix that runs what follows inside `root`, with files and folders bound in (name inside -> outside).
+
+    `scratch` names folders that are empty there, and where others can be bound into.
+    """
     if shutil.which("bwrap") is None:
         raise AbhError("bubblewrap is not installed", where="bwrap", next_step="see `abh doctor`")
     words = ["bwrap", "--bind" if root_writable else "--ro-bind", str(root), "/"]
@@ -166,8 +169,8 @@ def enter(
         words += ["--ro-bind", "/etc/resolv.conf", "/etc/resolv.conf"]
     else:
         words += ["--unshare-net"]
-    if scratch:
-        words += ["--tmpfs", scratch]
+    for each in scratch.split():
+        words += ["--tmpfs", each]
     for inside, outside in (read_only or {}).items():
         words += ["--ro-bind", str(outside), inside]
     for inside, outside in (writable or {}).items():

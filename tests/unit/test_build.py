@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,8 +64,57 @@ def test_a_recipe_sees_its_inputs_and_the_entry_keeps_its_log(rooms):
     assert sorted(path.name for path in made.iterdir()) == ["build.log", "made"]
     assert (made / "build.log").read_text() == "compiling\n"
     assert seen["words"] == [*root.SHELL, "/main/recipes/agent.sh"]
-    assert seen["read_only"]["/main"] == paths.CHECKOUT
     assert not seen.get("network")
+
+
+def test_of_the_checkout_a_recipe_sees_what_its_key_is_made_of_alone(rooms):
+    seen = {}
+
+    def recipe(given, words):
+        seen.update({inside: outside for inside, outside in given["read_only"].items() if inside.startswith("/main")})
+        assert "/main" in given["scratch"].split()
+        (given["writable"]["/out"] / "made").touch()
+
+    rooms["run"] = recipe
+    components.path_of("agent")
+    assert seen == {
+        "/main/recipes/agent.sh": paths.CHECKOUT / "recipes/agent.sh",
+        "/main/agent": paths.CHECKOUT / "agent",
+    }
+
+
+def test_every_file_of_the_checkout_that_a_recipe_names_is_read_by_its_component():
+    for each in components.COMPONENTS.values():
+        text = components.recipe_of(each).read_text()
+        for name in re.findall(r"/main/([\w./-]+)", text):
+            known = [*each.reads, f"recipes/{components.recipe_of(each).name}"]
+            assert any(Path(name).is_relative_to(read) for read in known), f"{each.name}: {name}"
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+def test_a_build_whose_sources_were_edited_meanwhile_is_not_kept(rooms, own_cache, tmp_path, monkeypatch, prefix):
+    copy = tmp_path / "checkout"
+    for name in ("agent", "recipes", "hypervisor/qemu", "vm-configs"):
+        shutil.copytree(paths.CHECKOUT / name, copy / name)
+    monkeypatch.setattr(paths, "CHECKOUT", copy)
+    edited = copy / ("recipes/qemu.sh" if prefix else "agent/abh-init.c")
+
+    def recipe(given, words):
+        (given["writable"]["/out"] / "made").touch()
+        edited.write_text(edited.read_text() + "\n# edited\n")
+
+    def build():
+        if not prefix:
+            return components.path_of("agent")
+        with components.PrefixBuilder() as builder:
+            return builder(series.load(copy / "hypervisor/qemu/10.0"))
+
+    monkeypatch.setattr(source, "unpack", lambda _source, work, _log: (work / source.TREE).mkdir())
+    monkeypatch.setattr(series, "apply_series", lambda *_: None)
+    rooms["run"] = recipe
+    with pytest.raises(AbhError, match="was changed while it was built"):
+        build()
+    assert not [path for path in (own_cache / ("prefixes" if prefix else "built")).iterdir()]
 
 
 def test_what_tools_leave_behind_changes_no_key():

@@ -111,6 +111,7 @@ def changed(path: str) -> None:
         "recipes/linux.sh",
         "recipes/initramfs.sh",
         "recipes/qemu.sh",
+        "recipes/workloads.py",
         "hypervisor/qemu/plugin/region.c",
     ],
 )

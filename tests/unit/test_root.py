@@ -122,6 +122,8 @@ def test_entering_shares_nothing_that_was_not_asked_for():
 def test_scratch_stands_before_what_is_bound_into_it():
     words = root.enter(Path("/r"), read_only={"/in/a": Path("/a")}, scratch="/in")
     assert words.index("--tmpfs", words.index("/in") - 1) < words.index("/in/a")
+    words = root.enter(Path("/r"), read_only={"/in/a": Path("/a")}, scratch="/in /main")
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--tmpfs"] == ["/tmp", "/in", "/main"]
 
 
 def test_the_network_brings_its_proxy_and_resolver(monkeypatch):
