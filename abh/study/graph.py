@@ -14,7 +14,7 @@ from abh.errors import AbhError
 from abh.schedule import Step
 from abh.schema import result, spec
 from abh.schema.result import Result
-from abh.study import cell, draws, matrix
+from abh.study import cell, code, draws, matrix
 
 ROOT_MINUTES = 0.7
 BOOT_MINUTES = 0.6
@@ -75,6 +75,7 @@ def of_cells(cells: Sequence[cell.Cell], folder: Path, told: Told) -> list[Step]
 
     A cell whose result in `folder` still holds is not run again, which is known only once all that it is made of is.
     """
+    code.digest()  # once, and now: the code that runs may be edited before the first cell ends
     steps: dict[str, Step] = {}
     first: dict[tuple[object, ...], cell.Cell] = {}
     for one in cells:
@@ -136,13 +137,14 @@ def perform(
     one: cell.Cell, folder: Path, run: Callable[[cell.Cell], Result] | None = None, *, repeats: bool = True
 ) -> Result:
     """Runs a cell and keeps its result; an error on the way to one is a result, too, as the report is to say it."""
+    depends = matrix.fingerprint(one) if repeats else matrix.NO_REPEAT
     try:
         made = (run or cell.run)(one)
     except AbhError as error:
         made = cell.result_of(one, "error", str(error), {})
     if schedule.stopping.is_set():  # the machine was ended by us: that says nothing of the cell
         raise AbhError("ended before its cell did", where=one.name, next_step="run the same command again to go on")
-    matrix.keep(folder, one, made, repeats=repeats)
+    matrix.keep(folder, one, made, depends)
     return made
 
 
@@ -154,11 +156,11 @@ def _copy(same: cell.Cell, one: cell.Cell, folder: Path, told: Told) -> None:
     made = result.read(folder / f"{same.run}.json")
     own = {"run": str(one.run), "policy": one.policy.name, "provenance": cell.provenance(one)}
     copied = made.model_copy(update=own)
-    matrix.keep(folder, one, copied)
+    matrix.keep(folder, one, copied, matrix.fingerprint(one))
     for _ in range(one.draws):
         told.tell(copied)
 
 
 def _merge(one: cell.Cell, each_draw: Sequence[cell.Cell], folder: Path) -> None:
     made = [result.read(draws.folder_of(folder, each) / f"{one.run}.json") for each in each_draw]
-    matrix.keep(folder, one, draws.median(made, cell.provenance(one)))
+    matrix.keep(folder, one, draws.median(made, cell.provenance(one)), matrix.fingerprint(one))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from abh.paths import CHECKOUT
 from abh.schema import result, spec
 from abh.schema.strict import did_you_mean
 from abh.study import cell, code
+
+# In the mark of a run that would not repeat to the digit (free-running, or on this machine): it holds for no study.
+NO_REPEAT = "not to be repeated"
 
 
 def _chosen(label: str, known: Iterable[str], wanted: Sequence[str] | None) -> list[str]:
@@ -105,24 +109,28 @@ def _mark(folder: Path, name: str) -> Path:
     return folder / ".fingerprints" / name
 
 
-def keep(folder: Path, one: cell.Cell, made: result.Result, *, repeats: bool = True) -> None:
+def _text_of_mark(depends: str, path: Path) -> str:
+    """What a result depends on, and which one it is: another command may write one of the same run meanwhile."""
+    return f"{depends} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+def keep(folder: Path, one: cell.Cell, made: result.Result, depends: str) -> None:
     """Writes a run's result, and after it the mark of what it depends on: a result without its mark holds for nothing.
 
-    The mark of a run that would not repeat to the digit (free-running, or on this machine) holds for no study.
+    `depends` is the fingerprint from before the run, as sources may have been edited since; or NO_REPEAT.
     """
-    mark = _mark(folder, str(one.run))
+    mark, path = _mark(folder, str(one.run)), folder / f"{one.run}.json"
     mark.parent.mkdir(parents=True, exist_ok=True)
-    depends = fingerprint(one) if repeats else "not to be repeated"  # before the result: a kill between is a cell lost
     mark.unlink(missing_ok=True)
-    result.write(made, folder / f"{one.run}.json")
-    write_text(mark, depends)
+    result.write(made, path)
+    write_text(mark, _text_of_mark(depends, path))
 
 
 def holds(folder: Path, one: cell.Cell) -> bool:
     """Whether the folder has the run's result, and running again would give the same."""
+    path, mark = folder / f"{one.run}.json", _mark(folder, str(one.run))
     try:
-        good = result.read(folder / f"{one.run}.json").outcome in ("success", "skip")
+        good = result.read(path).outcome in ("success", "skip")
     except AbhError:
         return False
-    mark = _mark(folder, str(one.run))
-    return good and mark.exists() and mark.read_text() == fingerprint(one)
+    return good and mark.exists() and mark.read_bytes() == _text_of_mark(fingerprint(one), path).encode()

@@ -12,7 +12,7 @@ from abh.build import components, root
 from abh.errors import AbhError
 from abh.machine import emulated
 from abh.schema import result, spec
-from abh.study import cell, graph, matrix
+from abh.study import cell, code, graph, matrix
 
 RUN = "sqlite@native~thp"
 
@@ -175,6 +175,42 @@ def test_a_result_that_is_gone_or_garbled_is_run_again(study):
         harm()
         study(RUN)
         assert study.ran == [RUN] and study.result(RUN).outcome == "success"
+
+
+def test_a_result_that_its_mark_is_not_of_is_run_again(study):
+    study(RUN)
+    file, mark = study.folder / f"{RUN}.json", study.folder / ".fingerprints" / RUN
+    for harm in (
+        lambda: file.write_text(file.read_text().replace("10", "11")),  # edited, or of another run at the same time
+        lambda: mark.write_bytes(b"\xff\xfe"),
+        lambda: mark.write_bytes(b""),
+    ):
+        harm()
+        study(RUN)
+        assert study.ran == [RUN] and study.result(RUN).values["minor_faults"].value == 10
+        study(RUN)
+        assert study.ran == []
+
+
+def test_what_is_edited_while_a_cell_runs_is_no_part_of_its_result(study, monkeypatch):
+    def edited(one: cell.Cell) -> result.Result:
+        study.prints = "after the edit"
+        return study.run(one)
+
+    monkeypatch.setattr(cell, "run", edited)
+    study(RUN)
+    study(RUN)
+    assert study.ran == [RUN], "the result is of what was there before"
+    study(RUN)
+    assert study.ran == []
+
+
+def test_a_study_names_its_code_before_it_builds(study, monkeypatch):
+    told = []
+    monkeypatch.setattr(code, "digest", lambda: told.append("code"))
+    monkeypatch.setattr(components, "path_of", lambda name: told.append("built"))
+    study(RUN)
+    assert told[0] == "code"
 
 
 def test_a_cell_whose_machine_we_end_leaves_what_was_there(study, monkeypatch):
