@@ -149,6 +149,12 @@ def _stages() -> list[str]:
     return list(stages.STAGES)
 
 
+def _xen_tests() -> list[str]:
+    from abh.verify import xen
+
+    return xen.names()
+
+
 NAMES: dict[str, Callable[[], list[str]]] = {
     "workload": _workloads(""),
     "program": _workloads("compat"),
@@ -160,6 +166,7 @@ NAMES: dict[str, Callable[[], list[str]]] = {
     "layer": _layers,
     "package": _packages,
     "stage": _stages,
+    "xen-test": _xen_tests,
 }
 CELL = "cell"
 CELL_FORM = "WORKLOAD@ENVIRONMENT~POLICY"

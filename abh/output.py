@@ -50,7 +50,7 @@ def report(as_json: bool) -> Iterator[dict[str, Any]]:
             print(json.dumps(document, indent=2, allow_nan=False))
 
 
-def check_writable(folder: Path) -> None:
+def check_writable(folder: Path, option: str = "--results") -> None:
     """Makes the folder; an error unless a file can be written in it. A bad place fails before the work, not after."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,8 +58,8 @@ def check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise AbhError(
-            "results cannot be written here",
+            "files cannot be written here",
             where=folder,
             got=error.strerror,
-            next_step="free it, or name another folder with --results",
+            next_step=f"free it, or name another folder with {option}",
         ) from error

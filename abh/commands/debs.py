@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from abh.build import debs
     from abh.schema import package
 
-    output.check_writable(args.out)
+    output.check_writable(args.out, "--out")
     with output.report(args.json) as report:
         for name in args.package or package.PACKAGE.paths(paths.CHECKOUT):
             made = debs.path_of(name, cli.version(), _generated() if name == OWN else None)

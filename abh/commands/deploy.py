@@ -11,7 +11,7 @@ import argparse
 import re
 
 from abh import output
-from abh.arguments import completed, name
+from abh.arguments import completed, name, wrong
 from abh.errors import AbhError, Status
 
 HELP = "define a domain on a libvirt host"
@@ -49,6 +49,8 @@ def _assignment(word: str) -> tuple[str, str]:
 
 def run(args: argparse.Namespace) -> int:
     """Define it, or say what that would do."""
+    if args.dry_run and args.start:
+        raise wrong("--dry-run starts nothing", got="--dry-run with --start", next_step="leave one of them out")
     from abh.policy import binding, deploy
     from abh.schema import spec
 

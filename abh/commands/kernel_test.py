@@ -114,6 +114,8 @@ def _set_option(parser: argparse.ArgumentParser) -> None:
 def _setting(word: str) -> str:
     if not re.fullmatch(r"\w+=\S+", word):
         raise argparse.ArgumentTypeError(f"got {word!r}, expected KNOB=VALUE, as unused_kib=1024")
+    if word.startswith("enabled="):
+        raise argparse.ArgumentTypeError(f"got {word!r}, and each test sets that one itself (fuzz: --policy)")
     return word
 
 

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Write them, and say which."""
     from abh.files import write_text
 
-    output.check_writable(args.out)
+    output.check_writable(args.out, "--out")
     with output.report(args.json) as report:
         made = pages()
         for name, text in made.items():

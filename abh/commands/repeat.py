@@ -34,16 +34,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run it N times; status 1 if a value of one run differs from another's."""
+    """Run it N times; status 1 if a value of one run differs from another's, or a run has not succeeded."""
     with output.report(args.json) as report:
         results, load = _results(args)
         found = {number: differences(results[0], each) for number, each in enumerate(results)}
         found = {number: each for number, each in found.items() if each}
         for number, each in found.items():
             print(f"run {number}: " + ", ".join(f"{name} {one} and {other}" for name, (one, other) in each.items()))
-        print(f"{args.cell}: {args.times} runs at a load of {load:.1f}, {len(found)} differ from the first")
-        report.update(run=str(args.cell), times=args.times, load=load, differences=found)
-    return Status.FAILED if found else Status.SUCCESS
+        bad = [f"run {number}: {each.outcome}: {each.reason}" for number, each in enumerate(results) if each.reason]
+        print("".join(f"{line}\n" for line in bad), end="")
+        verdict = f"{len(found)} differ from the first, {len(bad)} without success"
+        print(f"{args.cell}: {args.times} runs at a load of {load:.1f}, {verdict}")
+        report.update(run=str(args.cell), times=args.times, load=load, differences=found, without_success=bad)
+    return Status.FAILED if found or bad else Status.SUCCESS
 
 
 def _results(args: argparse.Namespace) -> tuple[list[Result], float]:

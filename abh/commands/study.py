@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from abh.study.cell import Cell
     from abh.study.graph import Told
 
+SEED = 1
 HELP = "build everything, run every workload in every environment under every policy, report"
 
 
@@ -78,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --machine local: runs of each cell, all in one random order; medians get an interval from 6 on",
     )
     parser.add_argument(
-        "--seed", type=arguments.seed, default=1, help="with --repeats: of that order (default: %(default)s)"
+        "--seed", type=arguments.seed, metavar="N", help=f"with --repeats: of that order (default: {SEED})"
     )
     parser.add_argument(
         "--through",
@@ -104,12 +105,13 @@ def run(args: argparse.Namespace) -> int:
             got="--repeats without --machine local",
             next_step="leave it out; --draws runs a cell with other addresses",
         )
-    if args.through is not None and not args.repeats:
-        raise arguments.wrong(
-            "another machine is for runs that are repeated there",
-            got="--through without --repeats",
-            next_step="add --machine local --repeats N",
-        )
+    for option, given in (("--through", args.through), ("--seed", args.seed)):
+        if given is not None and not args.repeats:
+            raise arguments.wrong(
+                f"{option} is of runs that are repeated",
+                got=f"{option} without --repeats",
+                next_step="add --machine local --repeats N, or leave it out",
+            )
     with output.report(args.json) as report:
         return _run(args, report)
 
@@ -236,7 +238,12 @@ def _repeated(cells: Sequence[Cell], args: argparse.Namespace, report: dict[str,
         lost = {each.name: why for each in cells if (why := local.skipped(each))}
     for name, why in lost.items():
         progress.say(f"{name} is left out: {why}")
-    told = {"repeats": args.repeats, "seed": args.seed, "tell": progress.say, "elsewhere": elsewhere}
+    told = {
+        "repeats": args.repeats,
+        "seed": SEED if args.seed is None else args.seed,
+        "tell": progress.say,
+        "elsewhere": elsewhere,
+    }
     folder = local.MEASURED / paths.of_size(args.size)
     made = repeats.perform([each for each in cells if each.name not in lost], folder, once, **told)
     for each in made:

@@ -21,13 +21,22 @@ OPERATIONS = 20_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which tests, on which Xen."""
-    parser.add_argument("tests", nargs="*", metavar="TEST", help="a folder of tests/xen (default: all that end)")
+    tests = parser.add_argument(
+        "tests",
+        nargs="*",
+        type=arguments.name("xen-test"),
+        metavar="TEST",
+        help="a folder of tests/xen (default: all that end)",
+    )
+    arguments.completed(tests, "xen-test")
     parser.add_argument("--debug", action="store_true", help="Xen with its assertions")
     parser.add_argument("--audit", action="store_true", help="and an audit of all shadows at each fault (very slow)")
     parser.add_argument(
         "--fuzz", type=arguments.whole(1, 10**9), metavar="N", help="the adversary, N operations, beside a canary"
     )
-    parser.add_argument("--seed", type=arguments.seed, default=1, metavar="N", help="of what the adversary draws")
+    parser.add_argument(
+        "--seed", type=arguments.seed, metavar="N", help="with --fuzz: of what the adversary draws (default: 1)"
+    )
     parser.add_argument(
         "--minutes",
         type=arguments.number(0, 60 * 24),
@@ -42,13 +51,13 @@ def jobs(args: argparse.Namespace) -> list[str]:
     """What the host is to do, a line each (tests/xen/run)."""
     from abh.verify import xen
 
-    xen.check_names(args.tests)
     alone = args.tests or ([] if args.fuzz else [name for name in xen.names() if name not in ENDLESS])
     made = ["key O"] if args.audit else []
     made += [f"test {name} {each}" for name in alone for each in VARIANTS]
     if args.fuzz:
         for each in VARIANTS[1:]:
-            made += [f"beside canary {each}", f"test fuzz {each} operations={args.fuzz} seed={args.seed}"]
+            seed = 1 if args.seed is None else args.seed
+            made += [f"beside canary {each}", f"test fuzz {each} operations={args.fuzz} seed={seed}"]
     return made
 
 
@@ -56,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     """Run them; status 1 if something does not hold."""
     from abh.verify import xen
 
+    if args.seed is not None and not args.fuzz:
+        raise arguments.wrong("--seed is of the adversary", got="--seed without --fuzz", next_step="add --fuzz N")
     todo = jobs(args)
     with output.report(args.json) as report:
         ended, _ = xen.run(todo, debug=args.debug or args.audit, limit_s=60 * args.minutes)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from abh import paths
 from abh.build import components
-from abh.errors import AbhError
 from abh.machine import emulated
 from abh.schema import spec
 
@@ -85,11 +84,3 @@ def run(jobs: Sequence[str], *, debug: bool, limit_s: float, mmu: str | None = N
     elif ends != ["end host"] and ends != ["host"]:
         complaints.append(f"the host ended with: {'; '.join(ends)}")
     return Ended(read(made.lines, jobs), complaints), made
-
-
-def check_names(wanted: Iterable[str]) -> None:
-    """Refuses a test that is not there."""
-    known = names()
-    for name in wanted:
-        if name not in known:
-            raise AbhError("no such test", where=TESTS, got=name, expected="one of " + ", ".join(known))

@@ -60,6 +60,7 @@ def refused(words, capsys) -> str:
         (["sweep", "sqlite@kvm-hap~th"], "did you mean `thp`?"),
         (["bench-model", "--cell", "x"], "<workload>@<environment>~<policy>"),
         (["new-workload", "A b"], "abh new-workload a-b"),
+        (["xen-test", "sizs"], "did you mean `sizes`?"),
         (["lsit"], "did you mean `list`?"),
         ([""], "unknown command"),
     ],
@@ -79,6 +80,11 @@ def test_a_wrong_word_is_refused_with_what_was_expected(words, expected, capsys)
         ["kernel-test", "fuzz", "--stock", "--set", "unused_kib=1"],
         ["kernel-test", "fuzz", "--stock", "--policy", "never"],
         ["kernel-test", "selftests", "--stock", "--set", "unused_kib=1"],
+        ["kernel-test", "fuzz", "--set", "enabled=never"],
+        ["kernel-test", "selftests", "--set", "enabled=opt-in"],
+        ["xen-test", "sizes", "--seed", "3"],
+        ["study", "--seed", "3", "--dry-run"],
+        ["deploy", "kvm.xml", "--dry-run", "--start"],
         ["run", RUN, "--free-running", "--machine", "local"],
         ["run", RUN, "--mmu", "zen2", "--machine", "local"],
         ["run", RUN, "--mmu-check"],
@@ -189,3 +195,10 @@ def test_a_cache_that_cannot_be_made_is_told(monkeypatch):
     with pytest.raises(AbhError, match="the cache cannot be made") as caught:
         paths.cache()
     assert "ABH_CACHE" in caught.value.next_step
+
+
+@pytest.mark.parametrize(("words", "option"), [(["man", "--out"], "--out"), (["debs", "--out"], "--out"),
+                                               (["allocators", "--results"], "--results")])  # fmt: skip
+def test_a_place_that_cannot_be_written_names_the_option_that_the_command_has(words, option, capsys):
+    assert cli.main([*words, "/dev/null/x"]) == Status.FAILED
+    assert f"with {option}\n" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from abh import cli, paths, schedule
 from abh.errors import AbhError
 from abh.schema import result
 from abh.schema.result import Value
-from abh.study import cell, matrix
+from abh.study import cell, graph, matrix
 
 RUN = "sqlite@kvm-hap~thp"
 STATUS = {"success": 0, "skip": 77, "error": 3, "failure": 4, "crash": 5}
@@ -114,7 +114,7 @@ def test_results_of_size_paper_have_a_folder_of_their_own(tmp_path, monkeypatch)
 def test_a_bad_folder_fails_before_the_run(tmp_path, monkeypatch, place):
     (tmp_path / "file").touch()
     monkeypatch.setattr(cell, "run", lambda one, **_: pytest.fail("ran"))
-    with pytest.raises(AbhError, match="results cannot be written here") as caught:
+    with pytest.raises(AbhError, match="files cannot be written here") as caught:
         run(RUN, "--results", tmp_path / place)
     assert "--results" in caught.value.next_step
 
@@ -177,3 +177,13 @@ def test_draws_are_of_the_emulated_machine_that_repeats(tmp_path, options):
     with pytest.raises(AbhError, match="draws are runs of the emulated machine") as caught:
         run(RUN, "--results", tmp_path / "none", "--draws", 3, *options)
     assert caught.value.status == 2 and not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(("outcomes", "status"), [(("success", "success"), 0), (("success", "crash"), 1),
+                                                  (("crash", "crash"), 1), (("skip", "skip"), 1)])  # fmt: skip
+def test_runs_that_come_to_nothing_are_not_the_same_each_time(monkeypatch, capsys, outcomes, status):
+    ended = iter(outcomes)
+    monkeypatch.setattr(cell, "run", lambda one: made(next(ended)))
+    monkeypatch.setattr(graph, "of_boot", lambda one: [schedule.Step("boot", lambda: None)])
+    assert cli.main(["repeat", RUN, "--times", "2", "--cores", "1"]) == status
+    assert ("why so" in capsys.readouterr().out) is bool(status)

@@ -6,10 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-import pytest
-
 from abh.commands import xen_test
-from abh.errors import AbhError
 from abh.schema import spec
 from abh.study import cell
 from abh.verify import xen
@@ -73,8 +70,3 @@ def test_jobs() -> None:
     fuzz = xen_test.jobs(_arguments(fuzz=7, seed=3, audit=True))
     assert fuzz[0] == "key O"
     assert fuzz[1:3] == ["beside canary shadow 0", "test fuzz shadow 0 operations=7 seed=3"]
-
-
-def test_unknown_test_is_refused() -> None:
-    with pytest.raises(AbhError, match="no such test"):
-        xen_test.jobs(_arguments(tests=["nonesuch"]))
