@@ -196,7 +196,12 @@ def _run_recipe(component: spec.Component, inputs: Mapping[str, Path], writable:
     read = {f"/main/{each}": paths.CHECKOUT / each for each in component.reads}
     prefix = root.enter(
         root.path_of(component.root),
-        read_only={**inputs, recipe: recipe_of(component), **read, **({"/sys": Path("/sys")} if component.sysfs else {})},
+        read_only={
+            **inputs,
+            recipe: recipe_of(component),
+            **read,
+            **({"/sys": Path("/sys")} if component.sysfs else {}),
+        },
         writable={**writable, "/cache": ccache},
         scratch="/in /main",
         env=_environment(component),

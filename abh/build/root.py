@@ -58,7 +58,7 @@ def _unpack(root: spec.RootFs, out: Path, log: Path) -> None:
         root.suite,
         "-",
     ]
-    unpack = ["tar", "-x", "--no-same-owner", "--exclude=./dev/*", "-C", str(out)]
+    unpack = ["tar", "-x", "-p", "--no-same-owner", "--exclude=./dev/*", "-C", str(out)]
     with log.open("wb") as errors:
         try:
             source = subprocess.Popen(make, stdout=subprocess.PIPE, stderr=errors)
@@ -94,6 +94,7 @@ def _make(root: spec.RootFs, out: Path) -> None:
     _unpack(root, out, log)
     for folder in MOUNT_POINTS:
         (out / folder).mkdir(exist_ok=True)
+        (out / folder).chmod(0o755)
     lists = (out / "etc/apt/sources.list").read_text()
     sources = [line.replace("deb ", "deb-src ", 1) for line in lists.splitlines() if line.startswith("deb ")]
     (out / "etc/apt/sources.list.d/sources.list").write_text("\n".join(sources) + "\n")
@@ -149,9 +150,9 @@ def enter(
     env: Mapping[str, str] | None = None,
     chdir: str = "/",
 ) -> list[str]:
-    """The command prefix that runs what follows inside `root`, with files and folders bound in (name inside -> outside).
+    """The command prefix that runs what follows inside `root`, with what is bound in (name inside -> outside).
 
-    `scratch` names folders that are empty there, and where others can be bound into.
+    `scratch` names folders that are empty there, and that others can be bound into.
     """
     if shutil.which("bwrap") is None:
         raise AbhError("bubblewrap is not installed", where="bwrap", next_step="see `abh doctor`")
@@ -186,8 +187,9 @@ def run(prefix: Sequence[str], command: Sequence[str], *, log: Path, what: str, 
         out.flush()
         try:
             status: int | str = subprocess.run(
-                [*prefix, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=timeout_s, check=False
-            ).returncode
+                [*prefix, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=timeout_s, check=False,
+                umask=0o022,  # the user's own would be in the images that are made here
+            ).returncode  # fmt: skip
         except subprocess.TimeoutExpired:
             status = f"still running after {time.monotonic() - start:.0f} s"
     if status != 0:

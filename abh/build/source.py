@@ -16,6 +16,7 @@ from abh import paths, progress
 from abh.build import cache, root
 from abh.build.series import Base
 from abh.errors import AbhError
+from abh.files import write_text
 
 APT = ("apt-get", "-o", "APT::Sandbox::User=root", "-qq")
 URI_LINE = re.compile(r"'(?P<uri>[^']+)' (?P<name>\S+) \d+ SHA256:(?P<sha256>[0-9a-f]{64})")
@@ -140,9 +141,13 @@ def _moved(base: Base) -> Path:
 def _from_record(record: Path) -> Source | None:
     if not record.exists():
         return None
-    data = json.loads(record.read_text())
-    files = tuple(_slot(name, sha256) for name, sha256 in data["files"])
-    return Source(data["package"], data["version"], files) if all(path.exists() for path in files) else None
+    try:
+        data = json.loads(record.read_text())
+        files = tuple(_slot(name, sha256) for name, sha256 in data["files"])
+        found = Source(data["package"], data["version"], files)
+    except (ValueError, KeyError, TypeError):  # cut short by a full disk or a power cut: it is written anew
+        return None
+    return found if all(path.exists() for path in files) else None
 
 
 def fetch(base: Base) -> Source:
@@ -189,7 +194,7 @@ def _fetch_unlisted(base: Base) -> Source:
         progress.say(f"the mirror has moved on: taking {base.package} {version} instead of {base.version} ({why})")
     newer = _take(base.package, version, offers)
     record = {"package": base.package, "version": version, "files": [[p.name, p.parent.name] for p in newer.files]}
-    _moved(base).write_text(json.dumps(record))
+    write_text(_moved(base), json.dumps(record))
     return newer
 
 
@@ -218,6 +223,7 @@ done
     staging = out / "in"
     staging.mkdir()
     for path in source.files:
+        verify(path, path.name, path.parent.name)
         (staging / path.name).hardlink_to(path)
     binds = root.enter(root.path_of("build"), read_only={"/in": staging}, writable={"/out": out})
     root.run(

@@ -329,7 +329,10 @@ def _metrics(cell: Cell, said: Said) -> dict[str, Value]:
 @functools.cache
 def _commit() -> str:
     words = ["git", "-C", str(paths.CHECKOUT), "describe", "--always", "--dirty", "--abbrev=12"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "unknown"
     return done.stdout.strip() or "unknown"
 
 

@@ -545,3 +545,8 @@ def test_odd_text_survives_in_the_file(answers, tmp_path):
     assert "\x00" in str(result.read(tmp_path / "r.json").reason)
     assert "\x00" not in (tmp_path / "r.json").read_text()
     assert json.loads((tmp_path / "r.json").read_text())["outcome"] == "failure"
+
+
+def test_without_git_a_result_says_that_its_commit_is_unknown(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cell._commit.__wrapped__() == "unknown"

@@ -142,6 +142,18 @@ def test_a_command_that_works_leaves_its_output_in_the_log(tmp_path):
     assert log.read_text() == "$ sh -c 'echo $A; echo err >&2'\nb\nerr\n"
 
 
+def test_what_is_made_has_the_same_rights_whatever_the_users_umask(mmdebstrap, tmp_path):
+    before = os.umask(0o077)
+    try:
+        made = root.path_of("guest")
+        root.run([], ["sh", "-c", "umask"], log=tmp_path / "log", what="testing")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "log").read_text().splitlines()[-1] == "0022"
+    folders = [made, *(made / each for each in (*root.MOUNT_POINTS, "etc/apt/sources.list.d"))]
+    assert {oct(path.stat().st_mode & 0o777) for path in folders} == {"0o755"}
+
+
 def test_a_command_that_fails_shows_the_end_of_its_log(tmp_path):
     command = ["sh", "-c", "seq 100; exit 7"]
     with pytest.raises(AbhError, match="testing failed") as caught:

@@ -328,8 +328,27 @@ def test_the_digest_names_version_and_content(tmp_path):
     assert of("1", "a") == of("1", "a")
 
 
+def test_a_record_of_what_the_mirror_had_that_is_cut_short_is_made_again(mirror):
+    newer_alone(mirror)
+    base = base_of(FILES)
+    source._moved(base).parent.mkdir(parents=True)
+    for text in ("", '{"package": "xen", "ver', "[]", '{"package": "xen"}'):
+        source._moved(base).write_text(text)
+        assert source.fetch(base).version == NEWER
+
+
+def test_a_download_that_has_become_another_is_not_unpacked(mirror, monkeypatch, tmp_path):
+    mirror.carry(VERSION, FILES)
+    found = source.fetch(base_of(FILES))
+    found.files[0].write_text("upstr")
+    monkeypatch.setattr(root, "run", lambda *_, **__: pytest.fail("unpacked"))
+    with pytest.raises(AbhError, match="is corrupt"):
+        source.unpack(found, tmp_path, tmp_path / "log")
+    assert contents(source.fetch(base_of(FILES))) == FILES
+
+
 def test_unpacking_hands_over_every_file_and_never_the_network(own_cache, tmp_path, monkeypatch):
-    slot = source._slot("xen_4.20.orig.tar.xz", "0" * 64)
+    slot = source._slot("xen_4.20.orig.tar.xz", sha("tar"))
     slot.parent.mkdir(parents=True)
     slot.write_text("tar")
     seen = {}
