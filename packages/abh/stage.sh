@@ -4,9 +4,8 @@
 # The checkout's own files but for tests, the command, its manual pages and completions.
 home=$TREE/usr/share/abh
 mkdir -p "$home" "$TREE/usr/bin" "$TREE/usr/share/man/man1"
-# shellcheck disable=SC2086  # folders
-tar -C /main --exclude=__pycache__ --exclude=target --exclude=analysis/measured --exclude=analysis/out -c $READS \
-	pyproject.toml requirements.in requirements.txt requirements-dev.txt requirements-system.txt Makefile README.md |
+# shellcheck disable=SC2086  # folders and files
+tar -C /main --exclude=__pycache__ --exclude=target --exclude=analysis/measured --exclude=analysis/out -c $READS |
 	tar -C "$home" -x --no-same-owner
 mkdir -p "$doc"
 mv "$home/docs" "$doc/docs"

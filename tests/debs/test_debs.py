@@ -10,7 +10,6 @@ import pytest
 
 from abh import cli, paths
 from abh.build import components, debs, root
-from abh.commands import debs as command
 from abh.schema import package
 
 NAMES = tuple(package.PACKAGE.paths(paths.CHECKOUT))
@@ -21,12 +20,6 @@ EXCUSED = {
     "unusual-interpreter": "a script of the emulated machine, which has busybox",
     "uses-dpkg-database-directly": "a recipe that makes an image without one",
 }
-
-
-@pytest.fixture(scope="module")
-def made():
-    """Name to package."""
-    return {name: debs.path_of(name, cli.version(), command._generated() if name == "abh" else None) for name in NAMES}
 
 
 class Debian:
@@ -158,6 +151,8 @@ def test_the_hypervisor_is_one_more_file_in_boot(debian):
     debian.run("dpkg", "-i", "/mnt/xen-hypervisor-abh.deb")
     (image,) = [each for each in debian.files() - before if each.startswith("/boot/xen-") and each.endswith(".gz")]
     assert debian.run("sh", "-c", f"gzip -dc {image} | head -c 4").stdout.startswith("\x7fELF")
+    refused = debian.run("xen-superpages", "1", check=False)  # there is no Xen here
+    assert refused.returncode == 1 and "/dev/xen/hypercall" in refused.stderr
     debian.run("dpkg", "--purge", "xen-hypervisor-abh")
     assert debian.files() - before == set()
 
