@@ -13,7 +13,6 @@ import contextlib
 import itertools
 import json
 import re
-import struct
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -141,9 +140,8 @@ def frames(agent: Agent, size_kib: int) -> Frames:
     for start, end in areas:
         first, last = start // FRAME, end // FRAME
         flags = agent.bytes_of("/proc/kpageflags", first * 8, (last - first) * 8)
-        words = struct.unpack(f"<{len(flags) // 8}Q", flags[: len(flags) // 8 * 8])
-        used = [word & (ANONYMOUS | HUGETLB) != 0 for word in words]
-        anonymous += sum(used)
+        words = memoryview(flags[: len(flags) // 8 * 8]).cast("Q")  # of 64 GiB they are 16 million
+        anonymous += sum(word & (ANONYMOUS | HUGETLB) != 0 for word in words)
         for at in range(-first % FRAMES, len(words) - FRAMES + 1, FRAMES):
             if all(word & (TRANSPARENT | HUGETLB) and word & (ANONYMOUS | HUGETLB) for word in words[at : at + FRAMES]):
                 huge.add((first + at) * FRAME)
