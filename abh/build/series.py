@@ -48,6 +48,7 @@ class Base(Strict):
     package: Word
     kind: Literal["source", "binary"]  # of package that the source comes in
     version: Word
+    suite: Word | None = None  # that the package is of; None: of those of the root `build`
     file: Annotated[tuple[BaseFile, ...], Field(min_length=1)]
 
     @field_validator("file")

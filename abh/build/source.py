@@ -52,6 +52,20 @@ def _complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
     return marked
 
 
+def _apt(suite: str | None) -> list[str]:
+    """What apt is told besides: a suite that is not the root's has an index of its own, which nothing else sees."""
+    if suite is None:
+        return []
+    top = root.path_of("build")
+    listed = (top / "etc/apt/sources.list").read_text().splitlines()
+    kind, mirror, _, *parts = next(line for line in listed if line.startswith("deb ")).split()
+    (top / f"etc/apt/{suite}.list").write_text(f"{kind} {mirror} {suite} {' '.join(parts)}\n")
+    (top / f"var/lib/apt/{suite}/partial").mkdir(parents=True, exist_ok=True)
+    places = (f"Dir::Etc::SourceList=/etc/apt/{suite}.list", "Dir::Etc::SourceParts=/dev/null",
+              f"Dir::State::Lists=/var/lib/apt/{suite}")  # fmt: skip
+    return [word for place in places for word in ("-o", place)]
+
+
 def _ask(words: Sequence[str]) -> str:
     """What apt prints. What it complains of is told: an answer of nothing has a reason."""
     done = subprocess.run([*_entered(), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -60,10 +74,10 @@ def _ask(words: Sequence[str]) -> str:
     return done.stdout
 
 
-def _offers(package: str, kind: str, version: str) -> list[tuple[str, str, str]]:
+def _offers(base: Base, version: str) -> list[tuple[str, str, str]]:
     """(uri, file name, sha256) of a package's source at a version; empty where the mirror has no such version."""
-    verb = ["download"] if kind == "binary" else ["source", "--only-source"]
-    text = _ask([*APT, *verb, "--print-uris", f"{package}={version}"])
+    verb = ["download"] if base.kind == "binary" else ["source", "--only-source"]
+    text = _ask([*APT, *_apt(base.suite), *verb, "--print-uris", f"{base.package}={version}"])
     found = []
     for match in URI_LINE.finditer(text):
         name = urllib.parse.unquote(match["name"])
@@ -74,7 +88,7 @@ def _offers(package: str, kind: str, version: str) -> list[tuple[str, str, str]]
 
 def _newest(base: Base) -> str | None:
     """The newest version of the package that the mirror lists, of the same upstream series (first two numbers)."""
-    words = ["apt-cache", "madison", base.package]
+    words = ["apt-cache", *_apt(base.suite), "madison", base.package]
     upstream = re.match(r"(?:\d+:)?(\d+\.\d+)", base.version)
     for line in _ask(words).splitlines():
         columns = [column.strip() for column in line.split("|")]
@@ -161,9 +175,9 @@ def fetch(base: Base) -> Source:
             return have
         progress.say(f"downloading {base.package} {base.version}")
         # An index that could not be renewed may still list what is wanted: that it is old is told.
-        _ask([*APT, "update"])
+        _ask([*APT, *_apt(base.suite), "update"])
         wanted = [(file.name, file.sha256) for file in base.file]
-        listed = {(name, sha256): uri for uri, name, sha256 in _offers(base.package, base.kind, base.version)}
+        listed = {(name, sha256): uri for uri, name, sha256 in _offers(base, base.version)}
         if all(each in listed for each in wanted):
             return _take(base.package, base.version, [(listed[each], *each) for each in wanted])
         return _fetch_unlisted(base)
@@ -176,7 +190,7 @@ def _take(package: str, version: str, offers: Sequence[tuple[str, str, str]]) ->
 
 def _fetch_unlisted(base: Base) -> Source:
     version = _newest(base)
-    offers = _offers(base.package, base.kind, version) if version else []
+    offers = _offers(base, version) if version else []
     if not offers or version is None:
         raise AbhError(
             f"the mirror has neither {base.package} {base.version} nor a newer release of the same series",

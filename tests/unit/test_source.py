@@ -124,7 +124,7 @@ def test_a_real_line_of_apt_is_read(monkeypatch):
         f"SHA256:{'4' * 64}\nNeed to get 12 MB\n"
     )
     monkeypatch.setattr(source, "_ask", lambda words: text)
-    assert source._offers("xen", "source", VERSION) == [
+    assert source._offers(base_of(FILES), VERSION) == [
         (
             "http://HOST/debian/pool/main/x/xen/xen_4.20.3%2b127-gc42374a105.orig.tar.xz",
             "xen_4.20.3+127-gc42374a105.orig.tar.xz",
@@ -155,6 +155,19 @@ def test_a_package_that_is_binary_is_asked_for_as_such(mirror):
     source.fetch(base_of(FILES, kind="binary"))
     asked = next(each for each in mirror.asked() if "--print-uris" in each)
     assert " download --print-uris xen=" in asked and " source " not in asked
+
+
+def test_a_package_of_another_suite_has_an_index_of_its_own(mirror, tmp_path):
+    (tmp_path / "etc/apt").mkdir(parents=True)
+    (tmp_path / "etc/apt/sources.list").write_text("# ours\ndeb http://HOST/debian trixie main\n")
+    mirror.carry(VERSION, FILES)
+    source.fetch(base_of(FILES).model_copy(update={"suite": "trixie-backports"}))
+    listed = (tmp_path / "etc/apt/trixie-backports.list").read_text()
+    assert listed == "deb http://HOST/debian trixie-backports main\n"
+    update, offers = (next(each for each in mirror.asked() if word in each) for word in ("update", "--print-uris"))
+    for asked in (update, offers):
+        assert "Dir::Etc::SourceList=/etc/apt/trixie-backports.list" in asked
+        assert "Dir::State::Lists=/var/lib/apt/trixie-backports" in asked
 
 
 def test_a_corrupt_download_is_refused_and_removed(mirror, own_cache):
