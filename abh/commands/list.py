@@ -48,7 +48,7 @@ def listing(root: Path, wanted: str | None = None) -> dict[str, list[dict[str, A
     every: dict[str, list[dict[str, Any]]] = {
         "environments": [
             {"name": each.name, "purpose": each.purpose, "hypervisor": each.hypervisor, "paging": each.paging}
-            for each in spec.environments(root).values()
+            for each in spec.environments(root, on_demand=True).values()
         ],
         "policies": policies(""),
         **{f"policies of the group {group}": policies(group) for group in spec.groups(root)},

@@ -169,12 +169,12 @@ def within(study: Study, name: str) -> Study | None:
 
 def read_plan(checkout: Path = paths.CHECKOUT) -> Plan:
     """The plan as the checkout's TOML files give it."""
-    workloads, environments = spec.workloads(checkout), spec.environments(checkout)
+    workloads, environments = spec.workloads(checkout), spec.environments(checkout, on_demand=True)
     policies = spec.policies(checkout)
     rooms = (("workload", workloads), ("environment", environments), ("policy", policies))
     return Plan(
         tuple(workloads),
-        tuple(environments),
+        tuple(name for name, each in environments.items() if not each.on_demand),
         tuple(policies),
         {name: each.counterpart for name, each in workloads.items() if each.counterpart},
         {f"{room} {name}": each.purpose for room, files in rooms for name, each in files.items()},

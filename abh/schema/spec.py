@@ -79,6 +79,7 @@ class Environment(Spec):
     """vm-configs/<name>.toml: one way to run a guest, or none."""
 
     order: int
+    on_demand: bool = False  # it runs when it is named; the study goes without
     hypervisor: Literal["none", "kvm", "xen"]
     machine: Name  # vm-configs/machines/<machine>.toml
     domain: InsidePath | None = None  # vm-configs/libvirt/<domain>, iff there is a hypervisor
@@ -251,9 +252,10 @@ def of_group(name: str, group: str) -> str:
     return f"{group}-{name}" if group else name
 
 
-def environments(root: Path = CHECKOUT) -> dict[str, Environment]:
-    """Every environment, checked against its machine and domain."""
-    return {name: _fits(each, root) for name, each in ENVIRONMENT.all(root).items()}
+def environments(root: Path = CHECKOUT, *, on_demand: bool = False) -> dict[str, Environment]:
+    """The study's environments, checked against machine and domain; with those that run on demand, too, or without."""
+    found = ENVIRONMENT.all(root).items()
+    return {name: _fits(each, root) for name, each in found if on_demand or not each.on_demand}
 
 
 def policies(root: Path = CHECKOUT, group: str = "") -> dict[str, Policy]:

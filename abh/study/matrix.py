@@ -48,9 +48,10 @@ def select(
         _chosen("group of policies", spec.groups(), [group])
     _check_group(policies or (), group)
     _check_workloads(workloads or (), of)
+    known = spec.environments(on_demand=bool(environments))
     return [
         str(spec.Run(workload, environment, policy))
-        for environment in reversed(_chosen("environment", spec.environments(), environments))
+        for environment in reversed(_chosen("environment", known, environments))
         for policy in _chosen("policy", spec.policies(group=group), policies)
         for workload in _chosen("workload", spec.workloads(group=of), workloads)
     ]
@@ -91,7 +92,7 @@ def cells_of(names: Sequence[str], size: result.Size, *, cpu: str | None = None,
 def fingerprint(one: cell.Cell) -> str:
     """Changes when a run's result could: with what the machine is told, what emulates it and how, all that it is made
     of, and the code that makes values of its answers."""
-    said = {"purpose", "order", "path"}  # to readers
+    said = {"purpose", "order", "path", "on_demand"}  # to readers, and to who chooses
     specs = [one.workload, one.environment, one.machine, spec.architecture(one.machine.architecture)]
     parts = [each.model_dump_json(exclude=said) for each in specs]
     # Of a policy only what the machine is told decides anything: its name does not.

@@ -27,6 +27,7 @@ ARCHITECTURE = "x86-64"
 KERNEL_SERIES = str(components.COMPONENTS["linux"].series)
 KHUGEPAGED = "/sys/kernel/mm/transparent_hugepage/khugepaged"
 TOPIC = "abh/"
+TOPICS = (TOPIC, "abh-heap/")  # of all series: what a stock kernel is without
 KNOB = "/sys/kernel/mm/abh/enabled"
 SWAP_MIB = 512
 PAGE = 4096
@@ -51,11 +52,11 @@ def has_abh() -> bool:
 
 def kernel(component: str, *, stock: bool = False) -> Path:
     """The folder of a kernel, built; stock: without ABH's patches."""
-    if not stock or not has_abh():
+    whole = series.load(paths.CHECKOUT / str(components.COMPONENTS[component].series))
+    kept = tuple(name for name in whole.patches if not name.startswith(TOPICS))
+    if not stock or kept == whole.patches:
         return components.path_of(component)
-    whole = series.load(paths.CHECKOUT / KERNEL_SERIES)
-    without = replace(whole, patches=tuple(name for name in whole.patches if not name.startswith(TOPIC)))
-    return components.build_series(without, component)
+    return components.build_series(replace(whole, patches=kept), component)
 
 
 def write_initramfs(files: Mapping[str, bytes], out: Path) -> None:
@@ -150,14 +151,18 @@ def run(
     processors: int = 1,
     nodes: int = 1,
     cmdline: str = "",
+    more: Sequence[str] = (),
     tell: Callable[[str], None] = lambda line: None,
 ) -> Said:
-    """Boots a kernel, has it do a job, and returns what it said; `tell` gets each line as it comes."""
+    """Boots a kernel, has it do a job, and returns what it said; `tell` gets each line as it comes.
+
+    more: words for the emulator.
+    """
     programs = components.path_of("kernel-tests")
     held = {path.name: path.read_bytes() for path in programs.iterdir() if path.name != "build.log"}
     held |= {"job": "".join(f"{line}\n" for line in job).encode(), **(files or {})}
     said, timed_out = Said(), False
-    with _process(linux, held, _words(memory_mib, processors, nodes, cmdline)) as machine:
+    with _process(linux, held, [*_words(memory_mib, processors, nodes, cmdline), *more]) as machine:
         try:
             for line in machine.lines(limit_s):
                 said.lines.append(line.rstrip())
