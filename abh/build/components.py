@@ -24,7 +24,8 @@ from abh.schema import spec
 
 # Compiled objects are kept between builds so that a change to one patch recompiles only what it touches.
 CCACHE = "ccache"
-CARGO_TARGET = paths.CHECKOUT / "hypervisor/mmu-model/target"  # of a cargo that somebody ran there
+# Of a cargo that somebody ran there.
+CARGO_TARGETS = {paths.CHECKOUT / "hypervisor" / each / "target" for each in ("mmu-model", "itanium")}
 
 
 COMPONENTS = spec.components()
@@ -47,7 +48,8 @@ def recipe_of(component: spec.Component) -> Path:
 
 def ignored(path: Path) -> bool:
     """Files that decide nothing of what is built: prose, and what Python and cargo leave behind."""
-    return "__pycache__" in path.parts or CARGO_TARGET in path.parents or path.name in ("README.md", "Cargo.lock")
+    left = "__pycache__" in path.parts or not CARGO_TARGETS.isdisjoint(path.parents)
+    return left or path.name in ("README.md", "Cargo.lock")
 
 
 @once

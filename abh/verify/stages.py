@@ -137,8 +137,8 @@ def _passed(lines: Sequence[str], *starts: str) -> Ended:
     return Ended(counts[0] > 0, "".join(f"{start} {count}\n" for start, count in zip(starts, counts, strict=True)))
 
 
-def _model() -> Ended:
-    lines = _log("mmu-tests", "build.log")  # of a build that failed there is none
+def _cargo(component: str) -> Ended:
+    lines = _log(component, "build.log")  # of a build that failed there is none
     return _passed(lines, "test result: ok", "test result: FAILED")
 
 
@@ -284,7 +284,11 @@ STAGES = {
               memory_mib=2700),
         Stage("hosts", "a study through SSH and a real Slurm", 1, partial(_pytest, "tests/hosts"),
               ("abh", "tests/hosts", "tests/unit"), roots=("cluster",)),
-        Stage("model", "the MMU model's own tests", 0.1, _model, ("hypervisor/mmu-model", "recipes"), ("mmu-tests",)),
+        Stage("model", "the MMU model's own tests", 0.1, partial(_cargo, "mmu-tests"),
+              ("hypervisor/mmu-model", "recipes"), ("mmu-tests",)),
+        Stage("itanium", "the Itanium machine's crates", 0.1,
+              partial(_cargo, "itanium-tests"), ("hypervisor/itanium", "hypervisor/mmu-model", "recipes"),
+              ("itanium-tests",)),
         Stage("policy", "per-VM policy on a real libvirt: hook, verifier against lies, hostile names", 8, _policy,
               ("abh", "vm-configs", "tests/policy"),
               ("linux", "xen", "qemu", "libvirt-initramfs", "libvirt-tests"), ("libvirt",), memory_mib=2600),
