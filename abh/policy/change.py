@@ -91,12 +91,12 @@ def _read(before: str, where: object) -> dict[str, dict[str, str | None]]:
         for each in had.values():
             for text in each.values():
                 if text is not None:
-                    ElementTree.fromstring(text)
-    except (ValueError, AttributeError, TypeError, RecursionError, ElementTree.ParseError) as error:
+                    xml.parse(text, where)
+    except (ValueError, AttributeError, TypeError, RecursionError, AbhError) as error:
         raise AbhError(
             "what abh keeps in the domain's metadata is damaged",
             where=where,
-            got=error,
+            got=str(error).splitlines()[0],
             next_step="remove the element of urn:abh:libvirt-vm with `virsh edit`; then set the policy anew",
         ) from None
     return dict(had)
