@@ -268,8 +268,10 @@ def run(machine: spec.Machine, size: str, parts: Parts, state: Path | None, cell
     words = qemu_words(machine, size, parts, icount=icount, resumed=state is not None, mmu=mmu)
     start = time.monotonic()
     with emulator(words, parts, cell, state=state) as running:
-        ready = QMP_TIMEOUT_S if state else machine.boot_timeout_s
-        running.wait_for(FROZEN, ready, what=f"{'thawing' if state else 'booting'} machine '{machine.name}'")
+        if state:
+            _thaw(running, machine, state)
+        else:
+            running.wait_for(FROZEN, machine.boot_timeout_s, what=f"booting machine '{machine.name}'")
         running.command("cont")
         problem = _until_end(running, start + limit_s)
         # Only a line feed ends a line: a workload may print form feeds and other things that splitlines() splits at.
@@ -280,6 +282,16 @@ def run(machine: spec.Machine, size: str, parts: Parts, state: Path | None, cell
             if (running.folder / name).exists():
                 shutil.move(running.folder / name, place)
     return Ended(lines, console, region, time.monotonic() - start, problem)
+
+
+def _thaw(running: Emulator, machine: spec.Machine, state: Path) -> None:
+    try:
+        running.wait_for(FROZEN, QMP_TIMEOUT_S, what=f"thawing machine '{machine.name}'")
+    except AbhError as error:
+        # A power cut may leave less of the file than was written.
+        error.where = state
+        error.next_step = "read the last lines below; if the state is damaged, remove the folder: it is made again"
+        raise
 
 
 def _until_end(running: Emulator, deadline: float) -> str | None:

@@ -337,6 +337,13 @@ def test_a_machine_that_does_not_get_ready_is_an_error(qemu, native, tmp_path, s
         run(native, tmp_path, state=state)
 
 
+def test_a_state_that_cannot_be_thawed_says_where_it_is_and_what_to_do(qemu, native, tmp_path):
+    qemu.plan(states=["inmigrate", "exit"])
+    with pytest.raises(AbhError, match="thawing") as caught:
+        run(native, tmp_path, state=True)
+    assert str(caught.value.where).startswith(str(tmp_path)) and "remove the folder" in caught.value.next_step
+
+
 def test_an_interruption_of_a_run_leaves_nothing(qemu, native, tmp_path):
     qemu.plan(states=[emulated.FROZEN], cont=cont(""))
     with pytest.raises(KeyboardInterrupt), emulated.emulator([], parts_in(tmp_path), "") as running:
