@@ -21,7 +21,7 @@ class Status(IntEnum):
     SUCCESS = 0, "Done, and all that was checked holds."
     FAILED = 1, "Something failed or does not hold; standard error says what."
     USAGE = 2, "Wrong usage: an option, a number out of its bounds, or a name that does not exist. Nothing was done."
-    ERROR = 3, "The run came to no result: the bench is at fault."
+    ERROR = 3, "The run came to no result: the bench is at fault. Of `abh policy verify`: something cannot be seen."
     FAILURE = 4, "The program under study gave a wrong answer, or exited with a failure."
     CRASH = 5, "A kernel or a hypervisor died or hung during the run."
     SKIP = 77, "The run cannot apply here, and was skipped; the reason is in its result."

@@ -34,6 +34,10 @@ def test_every_page_has_its_name_its_options_and_every_exit_status(pages):
     assert "\\-\\-free\\-running" in pages["abh-run.1"] and "\\-\\-episode" in pages["abh-kernel-test.1"]
 
 
+def test_what_a_status_means_to_a_verifier_is_said(pages):
+    assert "cannot be seen" in pages["abh-policy.1"]
+
+
 def test_no_page_has_a_path_of_the_machine_it_is_made_on(pages):
     for file, page in pages.items():
         assert str(paths.CHECKOUT) not in page.replace("\\-", "-"), file
