@@ -44,7 +44,8 @@ def _replayed(args: argparse.Namespace) -> tuple[Path, bool]:
     with tempfile.TemporaryDirectory(prefix="abh-organisations-") as scratch:
         one = cell.Cell.of(args.cell, args.size, trace=Path(scratch) / mmu.TRACE)
         key = cache.key_of(matrix.fingerprint(one), components.key_of("mmu"), *map(str, organisations.BATCHES))
-        path = paths.MEASURED / mmu.FOLDER / organisations.FOLDER / f"{one.run}.json"
+        place = paths.MEASURED / paths.of_size(args.size) / mmu.FOLDER / organisations.FOLDER
+        path = place / f"{one.run}.json"
         replays, batches = organisations.left(path, key)
         if not batches:
             return path, False

@@ -41,7 +41,7 @@ def _swept(args: argparse.Namespace) -> tuple[Path, bool]:
     from abh.schema import result
     from abh.study import cell, matrix
 
-    place = paths.MEASURED / mmu.FOLDER / mmu.SWEEP
+    place = paths.MEASURED / paths.of_size(args.size) / mmu.FOLDER / mmu.SWEEP
     with tempfile.TemporaryDirectory(prefix="abh-sweep-") as scratch:
         trace = Path(scratch) / mmu.TRACE
         one = cell.Cell.of(args.cell, args.size, trace=trace)

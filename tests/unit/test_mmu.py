@@ -278,6 +278,16 @@ def test_a_sweep_replays_on_every_processor_and_is_made_once(swept, monkeypatch,
     assert sweep() == 0 and len(swept) == 2 * asked, "another model"
 
 
+@pytest.mark.parametrize("command", ["sweep", "organisations"])
+def test_replays_of_another_size_have_a_place_of_their_own(request, tmp_path, command):
+    request.getfixturevalue({"sweep": "swept", "organisations": "replayed"}[command])
+    for size in ("smoke", "paper"):
+        args = cli.parse([command, RUN, "--size", size])
+        assert args.run(args) == 0
+    for place, size in ((".", "smoke"), ("paper", "paper")):
+        assert json.loads((tmp_path / place / "mmu" / command / f"{RUN}.json").read_text())["size"] == size
+
+
 def test_a_run_that_fails_is_not_replayed(swept, monkeypatch, tmp_path):
     monkeypatch.setattr(cell, "run", lambda one: cell.result_of(one, "crash", "the kernel panicked", {}))
     with pytest.raises(AbhError, match="did not succeed: crash"):
