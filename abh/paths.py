@@ -50,7 +50,7 @@ MEASURED = Path(os.environ.get("ABH_RESULTS") or CHECKOUT / "analysis" / "measur
 LOCAL = MEASURED / "local"  # of this machine's own hypervisor
 REPORT_OUT = CHECKOUT / "analysis" / "out"
 THP = Path("/sys/kernel/mm/transparent_hugepage")  # of this machine's own kernel
-SERIES_ROOTS = ("kernel-patches", "glibc-patches", "hypervisor/xen", "hypervisor/qemu")
+SERIES_BASES = ("*-patches/*/BASE", "hypervisor/*/*/BASE")  # of what is not a hypervisor, and of what is
 
 
 def of_size(size: str) -> Path:

@@ -83,8 +83,8 @@ class Series:
 
 
 def find_series(checkout: Path = paths.CHECKOUT) -> list[Path]:
-    """Every folder with a BASE, one level below a series root."""
-    return sorted(base.parent for root in paths.SERIES_ROOTS for base in (checkout / root).glob("*/BASE"))
+    """Every folder with a BASE, where a series is: <program>-patches/<base> or hypervisor/<program>/<base>."""
+    return sorted(base.parent for pattern in paths.SERIES_BASES for base in checkout.glob(pattern))
 
 
 def load_base(folder: Path) -> Base:

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
     folders = [_existing(folder) for folder in args.series] or series.find_series()
     if not folders:
-        raise AbhError("there is no patch series here", next_step="a series is a folder with BASE, below a series root")
+        raise AbhError("there is no patch series here", next_step="docs/map.md says where they are")
     if args.tree and len(folders) != 1:
         raise arguments.wrong(
             "--tree is the base of one series", got=f"{len(folders)} series", next_step="name that one"

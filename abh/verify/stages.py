@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from abh import paths
-from abh.build import cache, components, root
+from abh.build import cache, components, root, series
 
 # Tests of malloc that are unsupported where the kernel has no hugepages of 2 MiB, and so passed over without a word.
 OF_HUGEPAGES = tuple(
@@ -254,7 +254,7 @@ COMMON = ("requirements.txt", "requirements-dev.txt", "requirements-system.txt",
           "abh/verify", "abh/build", "abh/machine", "abh/schema", "abh/schedule.py", "abh/commands/test.py",
           "abh/commands/check_series.py", "vm-configs/roots")  # fmt: skip
 BENCH = ("abh", "recipes", "vm-configs")
-SERIES = ("kernel-patches", "glibc-patches", "hypervisor/xen", "hypervisor/qemu")
+SERIES = tuple(sorted({str(each.parent.relative_to(paths.CHECKOUT)) for each in series.find_series()}))
 MACHINES = (*BENCH, *SERIES, "agent", "workloads")
 
 # In the order of `make test-full`: cheapest, and likeliest to break, first.
@@ -272,7 +272,7 @@ STAGES = {
               ("kernel-patches", "tests/kernel", *BENCH),
               ("linux", "qemu", "kernel-tests"), quick=True, memory_mib=2600),
         Stage("off", "with the switches off, programs see what they see without the patches", 1.5, _off,
-              (*SERIES[:2], "tests/kernel", "workloads", *BENCH),
+              ("kernel-patches", "glibc-patches", "tests/kernel", "workloads", *BENCH),
               ("glibc", "workloads", PREFIX_KERNEL, "qemu", "kernel-tests"), ("allocators",), quick=True),
         Stage("claims", "hugepages with and without ABH, a cell that repeats, addresses as the emulator has them", 3,
               partial(_boot, "-m", "claim"), (*MACHINES, "tests/boot", "hypervisor/mmu-model"),
