@@ -279,7 +279,7 @@ STAGES = {
               ("mmu",), boots=("native", "kvm-hap", "xen-hap"), quick=True, memory_mib=5200),
         Stage("browser", "the page in a browser", 1, partial(_pytest, "tests/browser"),
               ("abh", "analysis", "tests/browser", "vm-configs/roots"), roots=("browser",)),
-        Stage("debs", "Debian packages pass lintian, install, work and go", 4, partial(_pytest, "tests/debs"),
+        Stage("debs", "Debian packages pass lintian, install, boot, work and go", 7, partial(_pytest, "tests/debs"),
               (*MACHINES, "packages", "tests/debs"), ("linux", "glibc", "xen", "agent", "qemu"), ("debs",),
               memory_mib=2700),
         Stage("hosts", "a study through SSH and a real Slurm", 1, partial(_pytest, "tests/hosts"),
