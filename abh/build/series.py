@@ -159,7 +159,7 @@ def problems(folder: Path) -> list[str]:
 def series_hash(series: Series) -> str:
     """SHA-256 (hex) over what decides the patched tree: the base, and the patches in order, by name and content."""
     # Parsed, not byte for byte: a comment in BASE or `series` rebuilds nothing, a prefix differs from the whole.
-    total = hashlib.sha256(json.dumps(series.base.model_dump(), sort_keys=True).encode())
+    total = hashlib.sha256(json.dumps(series.base.model_dump(exclude_none=True), sort_keys=True).encode())
     for name in series.patches:
         content = hashlib.sha256((series.folder / name).read_bytes()).hexdigest()
         total.update(f"\n{name} {content}".encode())

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -335,6 +338,12 @@ def test_the_hash_follows_what_decides_the_tree(folder):
     seen.add(now())
     assert len(seen) == 5
     assert all(len(each) == 64 for each in seen)
+
+
+def test_a_key_that_a_base_may_have_and_has_not_is_no_part_of_the_hash(folder):
+    bare = replace(series.load(folder), patches=())
+    given = json.dumps(bare.base.model_dump(exclude_unset=True), sort_keys=True)
+    assert series.series_hash(bare) == hashlib.sha256(given.encode()).hexdigest()
 
 
 def test_every_prefix_is_built_and_has_its_own_hash(folder):
