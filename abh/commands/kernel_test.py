@@ -51,7 +51,6 @@ OF_ABH = {
     "nobody chooses for set-user-ID programs",
     "each switch takes away what it stands for",
     "switches take what they can read",
-    "nothing is kept without mmap_extend",
     "each counter counts",
 }
 

@@ -185,8 +185,28 @@ void check_free_page(size_t n)
 		fail("read of %#lx, which is not mapped: got %#lx, expected a fault", address_of(n), got);
 	if (!near_anonymous(n))
 		fail("read of %#lx, far from any mapping: got %#lx, expected a fault", address_of(n), got);
-	if (got && got != word_of(page[n].stamp, 0))
-		fail("read of %#lx, behind a mapping: got %#lx, which the page never held", address_of(n), got);
+	/* What the heap gave up may be there, behind it; slack was never the program's. */
+	if (got && (n >= HEAP_PAGES || got != word_of(page[n].stamp, 0)))
+		fail("read of %#lx, beside a mapping: got %#lx, expected 0", address_of(n), got);
+}
+
+/* What was unmapped faults, whatever became of its hugepage: the ends, and some pages between. */
+void check_gone(struct range r)
+{
+	uint64_t got;
+
+	for (int i = 0; i < 6; i++) {
+		size_t n = i == 0   ? r.start
+			   : i == 1 ? r.end - 1
+				    : r.start + below(r.end - r.start),
+		       next = next_mapped(n);
+
+		/* An access below a mapping that grows down makes it grow. */
+		if (page[n].flags & (MAPPED | FOREIGN) || (next < PAGES && page[next].flags & GROWS))
+			continue;
+		if (!load(address_of(n), &got))
+			fail("read of %#lx, which was unmapped: got %#lx, expected a fault", address_of(n), got);
+	}
 }
 
 /* 0: there is none. */

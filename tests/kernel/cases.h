@@ -29,6 +29,7 @@
 #define RW (PROT_READ | PROT_WRITE)
 #define SKIPPED 4
 #define NO_BOUND "1073741824" /* KiB, of unused_kib: most cases are of what one mapping gets */
+#define NAMED 25              /* ways to speak of a mapping */
 #define ADDRESSES 6           /* that "tell" writes */
 #define SEEN 8192             /* bytes, more than "bits32" writes */
 
@@ -45,7 +46,7 @@ extern const char *state; /* "stock", "off" or "on" */
 /* What came of a case with ABH off, for the one with it on. */
 extern struct off {
 	long cactus_vmas, cactus_faults, granted, moved;
-	long bits[2][ADDRESSES];
+	long bits[2][ADDRESSES], named[NAMED][2];
 	char narrow[2][SEEN];
 } *off;
 

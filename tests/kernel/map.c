@@ -315,8 +315,7 @@ void unmap(struct range r)
 	if (bytes && munmap((void *)address_of(r.start), bytes))
 		fail("munmap(%#lx, %#lx): %s", address_of(r.start), bytes, strerror(errno));
 	model_unmap(r);
-	check_free_page(r.start + below(length_of(r)));
-	check_free_page(r.end - 1);
+	check_gone(r);
 }
 
 void op_munmap(void)

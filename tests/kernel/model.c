@@ -28,6 +28,8 @@ void model_init(uintptr_t heap, uintptr_t mmap_top, uintptr_t extended_top)
 	base[1] = below_top(mmap_top);
 	if (page_of(extended_top) == PAGES)
 		base[2] = below_top(extended_top);
+	if (base[2] && base[2] < base[1] && base[2] + MMAP_PAGES * PAGE > base[1])
+		base[2] = base[1] - MMAP_PAGES * PAGE;
 	/* No range may run out of its window. */
 	heap_end = page_of(heap);
 	for (size_t n = 0; n < heap_end; n++)

@@ -43,6 +43,7 @@ uint64_t word_of(uint32_t stamp, size_t word);
 void check_page(size_t n);
 bool write_page(size_t n);
 void check_free_page(size_t n);
+void check_gone(struct range r);
 size_t first_with_contents(struct range r);
 void check_reused(size_t n);
 void check_pages(uint64_t every);

@@ -36,6 +36,8 @@ static void remap_smaller(struct range old, size_t pages)
 	if (got != address_of(old.start))
 		fail("mremap() of %#lx to fewer pages gave %#lx", address_of(old.start), got);
 	model_unmap((struct range){ old.start + pages, old.end });
+	if (pages < length_of(old))
+		check_gone((struct range){ old.start + pages, old.end });
 }
 
 static void remap_larger(struct range old, size_t pages)
@@ -62,6 +64,8 @@ static void remap_larger(struct range old, size_t pages)
 	if (got != address_of(old.start))
 		place = given(got, pages, "mremap");
 	model_move(old, place, false);
+	if (place.start != old.start)
+		check_gone(old);
 	if (options.broken == BREAK_MOVE && (lost = first_with_contents(place)))
 		madvise((void *)address_of(lost), PAGE, MADV_DONTNEED);
 }

@@ -102,7 +102,7 @@ static void rights(void)
 static void lock_heap_later(void)
 {
 	char *top = large_heap();
-	long size = of_process("VmSize") - (long)(behind(top) / KIB), locked;
+	long size = of_process("VmSize"), locked;
 
 	if (mlockall(MCL_CURRENT))
 		skips("mlockall is refused");

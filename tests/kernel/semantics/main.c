@@ -13,7 +13,7 @@
 
 extern const struct test semantics_limits[], semantics_asked[], semantics_heap[], semantics_heap_reuse[],
 	semantics_told[], semantics_knobs[], semantics_layout[], semantics_others[], semantics_zeros[],
-	semantics_refused[];
+	semantics_refused[], semantics_secret[], semantics_thp[];
 
 const struct test *const themes[] = { semantics_limits,
 				      semantics_asked,
@@ -25,6 +25,8 @@ const struct test *const themes[] = { semantics_limits,
 				      semantics_others,
 				      semantics_zeros,
 				      semantics_refused,
+				      semantics_secret,
+				      semantics_thp,
 				      NULL };
 
 int main(int argc, char **argv)
@@ -35,6 +37,10 @@ int main(int argc, char **argv)
 		return layout();
 	if (!strcmp(what, "member"))
 		return member();
+	if (!strcmp(what, "holds"))
+		return holds_memory();
+	if (!strcmp(what, "finds"))
+		return finds();
 	if (argc > 2 && !strcmp(what, "effect"))
 		return effect(atoi(argv[2]));
 	if (argc > 2 && !strcmp(what, "booted"))

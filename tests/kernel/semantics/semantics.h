@@ -12,6 +12,8 @@ char *large_heap(void);
 size_t behind(const void *top);
 int layout(void);
 int member(void);
+int holds_memory(void);
+int finds(void);
 int effect(int number);
 int booted(const char *policy);
 

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,8 +40,6 @@ static void counters(void)
 	if (of_process("AbhSurplus") != (on() ? (long)(behind(top) / KIB) : -1))
 		fails("AbhSurplus is %ld", of_process("AbhSurplus"));
 	COUNTS("abh_heap_kept", brk(top - MIB));
-	COUNTS("abh_heap_kept_pages", brk(top - 3 * MIB / 2));
-	COUNTS("abh_heap_cleared_pages", brk(top - MIB));
 	top = large_heap();
 	at = top + 64 * PAGE;
 	COUNTS("abh_heap_dropped", mmap(at, PAGE, PROT_READ, PLAIN | MAP_FIXED_NOREPLACE, -1, 0));
@@ -53,11 +50,9 @@ static void counters(void)
 	COUNTS("abh_heap_not_plain", brk(top - MIB / 2));
 }
 
-/* Of limits and locks there is no way back; so these are in a program of their own. */
+/* Of locks there is no way back; so these are in a program of their own. */
 static void counters_of_limits(void)
 {
-	char *top;
-
 	if (counter("abh_heap_extended") < 0)
 		skips("the kernel has no such counters");
 	large_heap();
@@ -65,10 +60,6 @@ static void counters_of_limits(void)
 		skips("/proc/sys/vm/overcommit_memory cannot be written");
 	COUNTS("abh_heap_overcommit", grow(3 * MIB));
 	write_file("/proc/sys/vm/overcommit_memory", "0");
-	/* Enough for what is asked, and not for a hugepage's rest. */
-	top = large_heap();
-	limit(RLIMIT_DATA, of_process("VmData") * (long)KIB - (long)behind(top) + (long)(HUGE + 16 * PAGE));
-	COUNTS("abh_heap_no_memory", grow(HUGE));
 	mlockall(MCL_FUTURE);
 	COUNTS("abh_heap_locked", grow(PAGE));
 }

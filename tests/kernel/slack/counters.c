@@ -76,11 +76,6 @@ static void growth(void)
 	mremap(with_slack(ODD), ODD, ODD + PAGE, 0);
 }
 
-static void shrinking(void)
-{
-	mremap(with_slack(HUGE + ODD), HUGE + ODD, HUGE + MIB + PAGE, 0);
-}
-
 static void moving(void)
 {
 	mremap(with_slack(ODD), ODD, 3 * HUGE, MREMAP_MAYMOVE);
@@ -130,8 +125,6 @@ static const struct {
 	{ "abh_mmap_dropped ", in_the_way },
 	{ "abh_mmap_served ", pieces },
 	{ "abh_mmap_grown ", growth },
-	{ "abh_mmap_kept ", shrinking },
-	{ "abh_mmap_kept_pages ", shrinking },
 	{ "abh_mmap_moved ", moving },
 	{ "abh_heap_placed ", run_program },
 	{ "abh_heap_too_much ", too_much },

@@ -6,11 +6,12 @@
 #include "slack.h"
 
 extern const struct test slack_extended[], slack_in_the_way[], slack_limits[], slack_pieces[], slack_margins[],
-	slack_release[], slack_told[], slack_foreign[], slack_counters[], slack_nodes[], slack_stale[], slack_unused[];
+	slack_release[], slack_told[], slack_foreign[], slack_counters[], slack_nodes[], slack_stale[], slack_unused[],
+	slack_unmapped[], slack_named[];
 
 const struct test *const themes[] = { slack_extended, slack_in_the_way, slack_limits,  slack_pieces,   slack_margins,
 				      slack_release,  slack_told,       slack_foreign, slack_counters, slack_nodes,
-				      slack_stale,    slack_unused,     NULL };
+				      slack_stale,    slack_unmapped,   slack_named,   slack_unused,   NULL };
 
 int main(int argc, char **argv)
 {
@@ -19,7 +20,5 @@ int main(int argc, char **argv)
 		write_file("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "100000000");
 		write_file(KNOBS "unused_kib", NO_BOUND);
 	}
-	if (argc > 1 && !strcmp(argv[1], "kept"))
-		return kept();
 	return run_tests(argc, argv);
 }

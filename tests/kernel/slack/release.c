@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* What gives memory back, or moves it, splits no hugepage that it could leave whole. */
+/* What gives memory back with advice, or moves it, splits no hugepage that it could leave whole. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cases.h"
 #include "slack.h"
-
-#define LESS (MIB + 128 * KIB) /* still above the threshold */
 
 static long splits(void)
 {
@@ -29,92 +25,6 @@ static long unsplit(long before, const char *what)
 	return more;
 }
 
-/* A mapping of LESS that had more: what it gave up is not its own, and comes back as zeros. */
-static void is_less(char *at, const char *how)
-{
-	long before = splits();
-
-	expect(at, LESS, 1, how);
-	if (on() && slack_kib() != (long)((HUGE - LESS) / KIB))
-		fails("%s: %ld KiB of slack", how, slack_kib());
-	if (on() && in_hugepages(at, LESS) != LESS)
-		fails("%s: %zu KiB in hugepages", how, in_hugepages(at, LESS) / KIB);
-	if (!on() && is_mapped(at + LESS))
-		fails("%s left something", how);
-	if (mremap(at, LESS, ODD, 0) != at)
-		fails("%s, and growing again: %s", how, strerror(errno));
-	expect(at, LESS, 1, how);
-	expect(at + LESS, ODD - LESS, 0, how);
-	unsplit(before, "grow_again.splits");
-	munmap(at, ODD);
-	left(at, how);
-}
-
-static void shrinks(void)
-{
-	char *at = with_slack(ODD);
-	long before = splits();
-
-	if (munmap(at + LESS, ODD - LESS))
-		fails("munmap() of the tail: %s", strerror(errno));
-	unsplit(before, "munmap_tail.splits");
-	is_less(at, "munmap() of the tail");
-
-	at = with_slack(ODD);
-	before = splits();
-	if (mremap(at, ODD, LESS, 0) != at)
-		fails("mremap() to less: %s", strerror(errno));
-	unsplit(before, "mremap_less.splits");
-	is_less(at, "mremap() to less");
-}
-
-/* A mapping of whole hugepages has no slack before it shrinks. */
-static void whole_shrinks(void)
-{
-	char *at = map(2 * HUGE);
-	long before;
-
-	fill(at, 2 * HUGE, 1);
-	before = splits();
-	if (mremap(at, 2 * HUGE, HUGE + LESS, 0) != at)
-		fails("mremap() to less: %s", strerror(errno));
-	if (on() && slack_kib() != (long)((HUGE - LESS) / KIB))
-		fails("%ld KiB of slack", slack_kib());
-	/* The only one here that stock has in hugepages, too. */
-	if (!unsplit(before, "whole_shrinks.splits") && !on() && thp_always())
-		fails("stock splits nothing either");
-	/* What stays is in nobody's way. */
-	if (mmap(at + HUGE + LESS, PAGE, PROT_READ, PLAIN | MAP_FIXED_NOREPLACE, -1, 0) != at + HUGE + LESS)
-		fails("MAP_FIXED_NOREPLACE behind it: %s", strerror(errno));
-	expect(at + HUGE + LESS, PAGE, 0, "mapped behind it");
-	munmap(at, HUGE + LESS + PAGE);
-	if (slack_kib() || is_mapped(at) || is_mapped(at + 2 * HUGE - PAGE))
-		fails("munmap() left something");
-}
-
-/* Of a hugepage that is hardly used, or that is none, nothing is kept. */
-static void not_kept(void)
-{
-	char *at = with_slack(ODD);
-
-	if (mremap(at, ODD, MIB, 0) != at || slack_kib() || is_mapped(at + MIB))
-		fails("%ld KiB are kept behind 1 MiB", slack_kib());
-	munmap(at, MIB);
-	at = map(2 * HUGE);
-	madvise(at, 2 * HUGE, MADV_NOHUGEPAGE);
-	fill(at, 2 * HUGE, 1);
-	if (mremap(at, 2 * HUGE, HUGE + LESS, 0) != at || slack_kib() || is_mapped(at + HUGE + LESS))
-		fails("%ld KiB are kept of what has advice", slack_kib());
-	munmap(at, HUGE + LESS);
-	at = map(2 * HUGE);
-	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-	fill(at, 2 * HUGE, 1);
-	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
-	if (mremap(at, 2 * HUGE, HUGE + LESS, 0) != at || slack_kib() || is_mapped(at + HUGE + LESS))
-		fails("%ld KiB are kept in small pages", slack_kib());
-	munmap(at, HUGE + LESS);
-}
-
 /* Moves whole hugepages, and slack on both sides. */
 static void moves_whole(void)
 {
@@ -129,7 +39,7 @@ static void moves_whole(void)
 		block = mmap((char *)(end_of(at + ODD - PAGE)), PAGE, PROT_READ, PLAIN, -1, 0); /* what is behind */
 		before = splits();
 		vmas = count_vmas();
-		size = of_process("VmSize") - slack_kib();
+		size = of_process("VmSize");
 		to = mremap(at, ODD, more, MREMAP_MAYMOVE);
 		if (to == MAP_FAILED)
 			fails("mremap() to more: %s", strerror(errno));
@@ -138,8 +48,8 @@ static void moves_whole(void)
 		unsplit(before, "mremap_more.splits");
 		if (on() && in_hugepages(to, ODD) != ODD)
 			fails("%zu of %lu KiB are in hugepages", in_hugepages(to, ODD) / KIB, ODD / KIB);
-		if (of_process("VmSize") - slack_kib() != size + (long)((more - ODD) / KIB))
-			fails("%ld KiB count, %ld before", of_process("VmSize") - slack_kib(), size);
+		if (of_process("VmSize") != size + (long)((more - ODD) / KIB))
+			fails("%ld KiB count, %ld before", of_process("VmSize"), size);
 		fill(to, more, 2);
 		munmap(to, more);
 		munmap(block, PAGE);
@@ -169,50 +79,6 @@ static void grows_often(void)
 	munmap(at, bytes);
 	if (slack_kib())
 		fails("%ld KiB of slack are left", slack_kib());
-}
-
-/* Whether something stays of the last hugepage of a mapping that becomes shorter. */
-int kept(void)
-{
-	size_t less = HUGE + LESS;
-	char *at = map(2 * HUGE);
-
-	fill(at, 2 * HUGE, 1);
-	if (mremap(at, 2 * HUGE, less, 0) != at)
-		fails("mremap(): %s", strerror(errno));
-	return is_mapped(at + less);
-}
-
-static void with_strict_overcommit(void)
-{
-	int stays;
-
-	if (write_file("/proc/sys/vm/overcommit_memory", "2"))
-		skips("overcommit is as it is");
-	stays = kept();
-	write_file("/proc/sys/vm/overcommit_memory", "0");
-	if (stays)
-		fails("what was given up is still charged");
-}
-
-static void switched_off(void)
-{
-	for (int extend = 0; extend < 2; extend++) {
-		int status;
-		pid_t child;
-
-		if (write_file(KNOBS "mmap_extend", "%d", extend))
-			skips("no such switch");
-		child = fork();
-		if (child == 0) {
-			execl("/proc/self/exe", "slack", "kept", NULL);
-			_exit(3);
-		}
-		waitpid(child, &status, 0);
-		write_file(KNOBS "mmap_extend", "1");
-		if (!WIFEXITED(status) || WEXITSTATUS(status) != (on() && extend))
-			fails("with mmap_extend %d: status %#x", extend, (unsigned)status);
-	}
 }
 
 static void is_given_back(void)
@@ -258,25 +124,7 @@ static void grows_while_told(void)
 	expect(watched + HUGE + ODD, 64 * KIB, 2, "what came meanwhile");
 }
 
-/* The last piece of a hugepage that comes and goes. */
-static void last_piece(void)
-{
-	char *at[40], *again;
-	long before;
-
-	for (int i = 0; i < 40; i++) /* the first 16 are small, the others open a hugepage */
-		fill(at[i] = map(64 * KIB), 64 * KIB, 1);
-	before = splits();
-	munmap(at[39], 64 * KIB);
-	again = map(64 * KIB);
-	expect(again, 64 * KIB, 0, "the piece that came again");
-	unsplit(before, "last_piece.splits");
-	if (has_pieces() && again != at[39])
-		fails("it is at %p, expected %p", (void *)again, (void *)at[39]);
-	expect(at[38], 64 * KIB, 1, "the one before");
-}
-
-/* Whatever was kept, taken again and moved: in the end all is gone, and nothing is accounted. */
+/* Whatever was taken and moved: in the end all is gone, and nothing is accounted. */
 static void comes_and_goes(void)
 {
 	long vmas = count_vmas(), size = of_process("VmSize"), page_tables = of_process("VmPTE");
@@ -316,16 +164,10 @@ static void comes_and_goes(void)
 }
 
 const struct test slack_release[] = {
-	{ "what shrinks splits nothing", shrinks, true },
-	{ "what has no slack yet shrinks and splits nothing", whole_shrinks, true },
-	{ "what is hardly used is not kept", not_kept, true },
 	{ "what grows moves whole", moves_whole, false },
 	{ "what grows often", grows_often, false },
 	{ "what comes and goes leaves nothing", comes_and_goes, false },
-	{ "nothing is kept under strict overcommit", with_strict_overcommit, true },
-	{ "nothing is kept without mmap_extend", switched_off, true },
 	{ "what is given back splits nothing", is_given_back, true },
 	{ "what is given back grows", grows_while_told, true },
-	{ "the last piece comes and goes", last_piece, true },
 	{ NULL, NULL, false },
 };

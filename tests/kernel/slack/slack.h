@@ -14,6 +14,5 @@ char *with_slack(size_t bytes);
 
 void left(const char *at, const char *after);
 bool has_pieces(void);
-int kept(void);
 
 #endif

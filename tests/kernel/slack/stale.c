@@ -196,14 +196,10 @@ struct hole {
 /* Without ABH the first part of what is to be protected is a hole; with it, slack. */
 static struct hole hole(void)
 {
-	char *at = map(4 * HUGE), *other;
+	char *above = map(ODD), *at = with_slack(ODD), *other;
 	struct hole hole;
 
-	munmap(at, 4 * HUGE);
-	at = mmap((char *)(((uintptr_t)at + HUGE - 1) & ~(HUGE - 1)), HUGE, RW, PLAIN | MAP_FIXED, -1, 0);
-	fill(at, HUGE, 1);
-	if (mremap(at, HUGE, ODD, 0) != at || (on() && !is_mapped(at + ODD)))
-		fails("nothing is kept");
+	munmap(above, ODD);
 	/* Not next to it, else it goes. */
 	other = mmap(at + HUGE + PAGE, 4 * PAGE, RW, PLAIN | MAP_FIXED_NOREPLACE, -1, 0);
 	hole.handle = watch(other, 4 * PAGE, UFFD_FEATURE_PAGEFAULT_FLAG_WP);

@@ -105,30 +105,10 @@ static void growth(void)
 		fails("munmap() left %ld KiB of slack, %ld before", slack_kib(), slack);
 }
 
-/* What becomes shorter keeps the rest of its last hugepage, within the bound. */
-static void shrinking(void)
-{
-	size_t bytes = 2 * HUGE;
-
-	bound_to(MOST);
-	for (int i = 0; i < 12; i++) {
-		char *at = map(bytes);
-
-		fill(at, bytes, 1);
-		if (mremap(at, bytes, ODD, 0) != at)
-			fails("mremap() to less: %s", strerror(errno));
-		expect(at, ODD, 1, "what is left");
-	}
-	value("unused.kept_kib", slack_kib());
-	if (on() && (!slack_kib() || slack_kib() > (long)(MOST / KIB)))
-		fails("%ld KiB are kept", slack_kib());
-}
-
 const struct test slack_unused[] = {
 	{ "a small process has little slack", small_process, true },
 	{ "a large process has 3 % of slack", large_process, true },
 	{ "the heap shares the bound on slack", heap, true },
 	{ "mremap() and the bound on slack", growth, true },
-	{ "what shrinks and the bound on slack", shrinking, true },
 	{ NULL, NULL, false },
 };
