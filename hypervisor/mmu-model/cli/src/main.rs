@@ -5,6 +5,7 @@ mod bench;
 mod organisations;
 mod replay;
 mod synth;
+mod thesis;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,6 +36,8 @@ enum Command {
     Cpus,
     /// Replay a trace through other organisations of page tables and TLB refill, all at once
     Organisations(organisations::Options),
+    /// Sizes of tables and costs of operations on them, by the made-up workloads of Elphinstone 1999
+    Thesis(thesis::Options),
     /// Record a made-up machine: a hypervisor, a guest's kernel and two processes
     Synth(synth::Options),
     /// Measure the model's speed; the last line is one JSON object
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Command::Check { trace } => replay::check(&trace),
         Command::Cpus => list_cpus(),
         Command::Organisations(options) => organisations::run(&options),
+        Command::Thesis(options) => thesis::run(&options),
         Command::Synth(options) => synth::run(&options),
         Command::Bench(options) => bench::run(&options),
     };

@@ -14,6 +14,7 @@ use mmu_model::estimate::Estimate;
 use mmu_model::perf;
 use mmu_trace::error::TraceError;
 use mmu_trace::reader::Reader;
+use mmu_trace::replay::{Hears, Replay, ReplayError, replay_together, x86};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -101,20 +102,17 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
         None => Box::new(std::io::stdout()),
     };
-    let bytes = open(&options.trace)?.metadata()?.len();
-    let bar = progress(bytes * jobs.len() as u64);
+    let file = open(&options.trace)?;
+    let bar = progress(file.metadata()?.len());
+    let from = bar.wrap_read(BufReader::with_capacity(1 << 20, file));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.jobs.unwrap_or(0)).build()?;
-    let replayed: Result<Vec<Counters>, Failure> = pool.install(|| {
-        jobs.par_iter()
-            .map(|job| {
-                let from = bar.wrap_read(BufReader::with_capacity(1 << 20, open(&options.trace)?));
-                mmu_trace::replay::replay(from, &job.cpu, options.data)
-                    .map_err(|e| format!("{}: {e}", options.trace.display()).into())
-            })
-            .collect()
+    let mut models: Vec<_> = jobs.iter().map(|job| x86(&job.cpu, options.data)).collect();
+    let outcome: Result<(), ReplayError> = replay_together(from, &mut models, |models, block| {
+        pool.install(|| models.par_iter_mut().try_for_each(|model| model.hear(block)))
     });
     bar.finish_and_clear();
-    let replayed = replayed?;
+    outcome.map_err(|e| format!("{}: {e}", options.trace.display()))?;
+    let replayed: Vec<Counters> = models.iter().map(Replay::counters).collect();
     if options.perf {
         for (job, counters) in jobs.iter().zip(&replayed) {
             if jobs.len() > 1 {

@@ -106,6 +106,40 @@ fn organisations_are_replayed_beside_each_other() {
 }
 
 #[test]
+fn tables_are_walked_within_tables() {
+    let trace = trace("nested.mmu");
+    let names = ["radix/radix", "radix/radix+ntlb", "h8192/h8192", "g16/radix+stlb"];
+    let words: Vec<&str> = names.iter().flat_map(|name| ["--organisation", name]).collect();
+    let words = [&["organisations", &trace, "--machine", "i7-3770"][..], &words].concat();
+    let results: serde_json::Value = serde_json::from_str(&out(&words)).unwrap();
+    let said = |i: usize, name: &str| results[i]["counters"]["layers"]["total"][name].as_u64().unwrap();
+    assert_eq!(
+        results.as_array().unwrap().iter().map(|r| r["organisation"].as_str().unwrap()).collect::<Vec<_>>(),
+        names
+    );
+    assert_eq!(said(0, "references_most"), 24);
+    let references = |i: usize| said(i, "references_guest") + said(i, "references_host");
+    assert!(references(2) < references(0) / 3, "{} and {}", references(2), references(0));
+    assert!(said(1, "references_host") < said(0, "references_host") && said(1, "nested_tlb_hits") > 0);
+    assert!(said(3, "refills_short_cut") > 0 && said(0, "refills_short_cut") == 0);
+    assert_eq!(said(0, "refills"), said(2, "refills"), "misses are the TLB's own");
+}
+
+#[test]
+fn the_made_up_workloads_are_run() {
+    let found: serde_json::Value = serde_json::from_str(&out(&["thesis", "--seeds", "1"])).unwrap();
+    assert_eq!(found["kind"], "modelled");
+    for workload in
+        ["SPARSE-PAGE", "equal spacing", "SPARSE-FILE", "MAP1", "MAPN", "MAPS", "MAPS+64M", "unmap", "task"]
+    {
+        let lines = found["lines"].as_array().unwrap().iter().filter(|line| line["workload"] == workload);
+        let zero = |line: &serde_json::Value| line["value"].as_f64().unwrap() <= 0.0 && line["quantity"] != "misses";
+        assert!(lines.clone().count() >= 15 && !lines.clone().any(zero), "{workload}");
+    }
+    assert!(error(&["thesis", "--seeds", "0"]).contains("1..=1000"));
+}
+
+#[test]
 fn what_no_organisation_can_do_is_said() {
     let trace = trace("unfit.mmu");
     let wrong = |more: &[&str]| error(&[&["organisations", &trace][..], more].concat());
@@ -113,6 +147,11 @@ fn what_no_organisation_can_do_is_said() {
     assert!(wrong(&["--machine", "vax"]).contains("none of the built-in machines (r4700"));
     assert!(wrong(&["--organisation", "ultrix", "--machine", "jacob-mudge"]).contains("take one of more bits"));
     assert!(wrong(&["--organisation", "base"]).contains("all caches must have virtual tags"));
+    let nested = |name: &str| wrong(&["--machine", "i7-3770", "--organisation", name]);
+    assert!(nested("radix/g3").contains("there is none of this name, expected g2, g4"));
+    assert!(nested("lva/radix").contains("the guest's table is not one that hardware can walk"));
+    assert!(nested("radix/radix+cache").contains("there is none of this name"));
+    assert!(wrong(&["--organisation", "radix/radix"]).contains("a processor's of today; take i7-3770"));
     let text = include_str!("../../organisations/machines/r4700.toml");
     for (from, to, says) in [
         ("memory_cycles = 19\n", "", "missing field `memory_cycles`"),

@@ -41,25 +41,26 @@ organisations! {
     "g16-s2x4k": "g16 behind a software TLB of 512 pairs in two ways (2x4K)" => |pairs| stlb(512, 2, pairs);
     "g16-s2x64k": "g16 behind a software TLB of 8192 pairs in two ways (2x64K)" => |pairs| stlb(8192, 2, pairs);
     "mpt": "six levels, top-down (the thesis's multi-level table)" => |pairs| mpt(pairs);
-    "h512": "hashed table of 256 buckets of a pair for each task (the thesis's HPT)" => |_| Hashed::new(256, 2, true, HPT);
-    "h8192": "hashed table of 4096 buckets of a pair for each task" => |_| Hashed::new(4096, 2, true, HPT);
-    "c512-4": "clustered table of 128 buckets of 4 entries for each task (the thesis's C-4-512)" => |_| Hashed::new(128, 4, true, CPT);
-    "c512-8": "clustered table of 64 buckets of 8 entries for each task" => |_| Hashed::new(64, 8, true, CPT);
-    "c512-16": "clustered table of 32 buckets of 16 entries for each task" => |_| Hashed::new(32, 16, true, CPT);
-    "c512-4-n": "c512-4 without promotion" => |_| Hashed::new(128, 4, false, CPT);
-    "c512-8-n": "c512-8 without promotion" => |_| Hashed::new(64, 8, false, CPT);
-    "c512-16-n": "c512-16 without promotion" => |_| Hashed::new(32, 16, false, CPT);
-    "c8192": "clustered table of 2048 buckets of 4 entries for each task" => |_| Hashed::new(2048, 4, true, CPT);
-    "lva": "linear virtual array of 64-bit addresses (proposed in the thesis)" => |_| linear(64, 4, Handlers::LVA, Uses::Tlb);
-    "ultrix": "two arrays, bottom-up, of 31-bit addresses (Jacob & Mudge 1998)" => |_| linear(31, 4, Handlers::ULTRIX, Uses::Protected);
-    "ultrix-48": "ultrix of 48-bit addresses and 8-byte entries, which makes four arrays" => |_| linear(48, 8, Handlers::ULTRIX, Uses::Protected);
-    "mach": "three arrays, bottom-up, of 31-bit addresses (Jacob & Mudge 1998)" => |_| mach(31, 4, 32);
-    "mach-48": "mach of 48-bit addresses and 8-byte entries, in a kernel's space of 57 bits" => |_| mach(48, 8, 57);
+    "h512": "hashed table of 256 buckets of a pair for each task (the thesis's HPT)" => |pairs| Hashed::new(256, 2, true, HPT, pairs);
+    "h8192": "hashed table of 4096 buckets of a pair for each task" => |pairs| Hashed::new(4096, 2, true, HPT, pairs);
+    "c512-4": "clustered table of 128 buckets of 4 entries for each task (the thesis's C-4-512)" => |pairs| Hashed::new(128, 4, true, CPT, pairs);
+    "c512-8": "clustered table of 64 buckets of 8 entries for each task" => |pairs| Hashed::new(64, 8, true, CPT, pairs);
+    "c512-16": "clustered table of 32 buckets of 16 entries for each task" => |pairs| Hashed::new(32, 16, true, CPT, pairs);
+    "c512-4-n": "c512-4 without promotion" => |pairs| Hashed::new(128, 4, false, CPT, pairs);
+    "c512-8-n": "c512-8 without promotion" => |pairs| Hashed::new(64, 8, false, CPT, pairs);
+    "c512-16-n": "c512-16 without promotion" => |pairs| Hashed::new(32, 16, false, CPT, pairs);
+    "c8192": "clustered table of 2048 buckets of 4 entries for each task" => |pairs| Hashed::new(2048, 4, true, CPT, pairs);
+    "lva": "linear virtual array of 64-bit addresses (proposed in the thesis)" => |pairs| linear(64, 4, Handlers::LVA, Uses::Tlb, pairs);
+    "ultrix": "two arrays, bottom-up, of 31-bit addresses (Jacob & Mudge 1998)" => |pairs| linear(31, 4, Handlers::ULTRIX, Uses::Protected, pairs);
+    "ultrix-48": "ultrix of 48-bit addresses and 8-byte entries, which makes four arrays" => |pairs| linear(48, 8, Handlers::ULTRIX, Uses::Protected, pairs);
+    "mach": "three arrays, bottom-up, of 31-bit addresses (Jacob & Mudge 1998)" => |pairs| mach(31, 4, 32, pairs);
+    "mach-48": "mach of 48-bit addresses and 8-byte entries, in a kernel's space of 57 bits" => |pairs| mach(48, 8, 57, pairs);
     "intel": "two levels, top-down, walked by hardware, of 32-bit addresses (Jacob & Mudge 1998)" => |_| Multilevel::new(&[10, 10], 4, Leaf::Single, Cost::Cycles(7), false);
     "intel-48": "intel of 48-bit addresses and 8-byte entries: four levels, and as many more cycles" => |_| Multilevel::new(&[9, 9, 9, 9], 8, Leaf::Single, Cost::Cycles(13), false);
-    "pa-risc": "hashed table of 4096 entries for all tasks (Jacob & Mudge 1998)" => |_| Inverted::new(4096);
-    "notlb": "no TLB: ultrix asked by misses of virtual caches, of 31-bit addresses (Jacob & Mudge 1998)" => |_| linear(31, 4, Handlers::ULTRIX, Uses::Caches);
-    "notlb-48": "notlb of 48-bit addresses and 8-byte entries" => |_| linear(48, 8, Handlers::ULTRIX, Uses::Caches);
+    "radix": "four levels of 9 bits and 8-byte entries, walked by hardware that costs its references only: as x86-64 has it" => |_| Multilevel::new(&[9, 9, 9, 9], 8, Leaf::Single, Cost::Cycles(0), false);
+    "pa-risc": "hashed table of 4096 entries for all tasks (Jacob & Mudge 1998)" => |pairs| Inverted::new(4096, pairs);
+    "notlb": "no TLB: ultrix asked by misses of virtual caches, of 31-bit addresses (Jacob & Mudge 1998)" => |pairs| linear(31, 4, Handlers::ULTRIX, Uses::Caches, pairs);
+    "notlb-48": "notlb of 48-bit addresses and 8-byte entries" => |pairs| linear(48, 8, Handlers::ULTRIX, Uses::Caches, pairs);
     "base": "virtual caches, and no translation (Jacob & Mudge 1998)" => |_| Base;
 }
 
@@ -77,12 +78,42 @@ fn mpt(pairs: bool) -> Multilevel {
     Multilevel::new(&[3, 10, 10, 10, 10, 8], 4, Leaf::Pairs, Cost::Instructions(34), pairs)
 }
 
-fn linear(bits: u32, bytes: u64, handlers: Handlers, uses: Uses) -> Linear {
-    Linear::new(bits, bytes, handlers, Mapped::EachSpace, uses)
+fn linear(bits: u32, bytes: u64, handlers: Handlers, uses: Uses, pairs: bool) -> Linear {
+    Linear::new(bits, bytes, handlers, Mapped::EachSpace, uses, pairs)
 }
 
-fn mach(bits: u32, bytes: u64, kernel: u32) -> Linear {
-    Linear::new(bits, bytes, Handlers::MACH, Mapped::Kernel(kernel), Uses::Protected)
+fn mach(bits: u32, bytes: u64, kernel: u32, pairs: bool) -> Linear {
+    Linear::new(bits, bytes, Handlers::MACH, Mapped::Kernel(kernel), Uses::Protected, pairs)
+}
+
+/// A guest's table and a host's, walked by hardware in two dimensions: GUEST/HOST, then what stands before them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pair {
+    /// The guest's, by name.
+    pub guest: String,
+    /// The host's.
+    pub host: String,
+    /// Whether the processor's nested TLB is used: +ntlb.
+    pub nested_tlb: bool,
+    /// Entries of a software TLB before both: 8192 with +stlb, else 0.
+    pub front: u64,
+}
+
+impl Pair {
+    /// The pair of such a name; none: it is not one of two tables.
+    pub fn parse(name: &str) -> Option<Self> {
+        let mut words = name.split('+');
+        let (guest, host) = words.next()?.split_once('/')?;
+        let mut pair = Self { guest: guest.into(), host: host.into(), nested_tlb: false, front: 0 };
+        for word in words {
+            match word {
+                "ntlb" => pair.nested_tlb = true,
+                "stlb" => pair.front = 8192,
+                _ => return None,
+            }
+        }
+        Some(pair)
+    }
 }
 
 /// The organisation of this name, empty, for a TLB whose entries are pairs or not.

@@ -374,6 +374,26 @@ impl Table for Guarded {
         (store.arena.get32(leaf.plus(self.in_leaf(address, size).1)), size)
     }
 
+    /// The subtree of the region, every entry of it.
+    fn within(&self, store: &Store, space: Space, begin: u64, bytes: u64) -> Vec<(u64, PageSize)> {
+        let bits = bytes.trailing_zeros();
+        let around = self.find(&store.arena, space, begin).filter(|(_, left)| *left >= bits);
+        let keys = match around {
+            Some((_, left)) => vec![begin & !low(left)],
+            None => self.smaller_within(&store.arena, space, begin, bits),
+        };
+        let mut found = vec![];
+        for key in keys {
+            let (leaf, left) = self.find(&store.arena, space, key).expect("it was found");
+            let size = self.size_of(left);
+            let halves: &[u64] = if self.pairs || left == LOW { &[0, 1] } else { &[0] };
+            let mapped = halves.iter().filter(|half| store.arena.get32(leaf.plus(**half * 4)) != 0);
+            found.extend(mapped.map(|half| (key + half * size.bytes(), size)));
+        }
+        found.retain(|(at, size)| (at ^ begin) & !(bytes - 1) & !size.offset_mask() == 0);
+        found
+    }
+
     fn refill(&mut self, store: &mut Store, space: Space, address: u64, visit: &mut dyn Visit) -> Option<Pair> {
         visit.run(Level::User, 0, BEFORE);
         let root = self.root(space)?;

@@ -5,12 +5,16 @@
 //! 2 it is the hashed table (HPT) of pairs; with 4, 8 or 16 the clustered one (CPT), whose hash takes the number of a
 //! block. Each task has a table of its own; buckets beyond it are chained. A hit in a chain may be promoted: it
 //! changes places with the first bucket.
+//!
+//! Large pages are replicated in every base page's slot, which in the clustered table is one bucket for a block: pages
+//! up to a block's size are mapped there, and larger ones not at all, as its authors would have it.
 
 use std::collections::BTreeMap;
 
 use mmu_model::address::{Machine, PageSize};
 
 use crate::arena::{long, short};
+use crate::replicated::{self, Slots};
 use crate::table::{Level, Pair, Shape, Space, Store, Table, Visit};
 
 /// Instructions of a bucket further on: an assumption (load link and tag, test both, branch).
@@ -27,14 +31,18 @@ pub struct Hashed {
     instructions: u64,
     tables: BTreeMap<Space, Machine>,
     chained: u64,
-    sizes: [PageSize; 1],
+    sizes: Vec<PageSize>,
+    /// The TLB takes pairs.
+    pairs: bool,
 }
 
 impl Hashed {
-    /// Tables of so many buckets for so many entries each.
-    pub fn new(buckets: u64, block: u64, promotes: bool, instructions: u64) -> Self {
+    /// Tables of so many buckets for so many entries each, for a TLB that takes pairs or not.
+    pub fn new(buckets: u64, block: u64, promotes: bool, instructions: u64, pairs: bool) -> Self {
         assert!(buckets.is_power_of_two() && [2, 4, 8, 16].contains(&block));
-        Self { buckets, block, promotes, instructions, tables: BTreeMap::new(), chained: 0, sizes: [PageSize::K4] }
+        let mut sizes = replicated::sizes();
+        sizes.retain(|size| block == 2 || size.bytes() <= block << 12);
+        Self { buckets, block, promotes, instructions, tables: BTreeMap::new(), chained: 0, sizes, pairs }
     }
 
     /// Bytes of a bucket.
@@ -131,21 +139,26 @@ impl Hashed {
             store.arena.put32(b.plus(offset), x);
         }
     }
+}
 
-    /// Write a slot; what it had.
-    fn put(&mut self, store: &mut Store, space: Space, address: u64, entry: u32) -> u32 {
-        if entry == 0 && self.find(store, space, address).is_none() {
-            return 0;
-        }
-        let bucket = self.make(store, space, address);
-        let slot = self.slot(bucket, address);
-        let old = store.arena.get32(slot);
-        store.arena.put32(slot, entry);
-        if entry == 0 {
-            let (bucket, before) = self.find(store, space, address).expect("it was found");
+impl Slots for Hashed {
+    fn couples(&self) -> bool {
+        self.pairs
+    }
+
+    fn read(&self, store: &Store, space: Space, address: u64) -> u32 {
+        let found = self.find(store, space, address);
+        found.map_or(0, |(bucket, _)| store.arena.get32(self.slot(bucket, address)))
+    }
+
+    fn write(&mut self, store: &mut Store, space: Space, address: u64, entry: u32) {
+        if entry != 0 {
+            let bucket = self.make(store, space, address);
+            store.arena.put32(self.slot(bucket, address), entry);
+        } else if let Some((bucket, before)) = self.find(store, space, address) {
+            store.arena.put32(self.slot(bucket, address), 0);
             self.remove_if_empty(store, bucket, before);
         }
-        old
     }
 }
 
@@ -154,14 +167,34 @@ impl Table for Hashed {
         &self.sizes
     }
 
-    fn set(&mut self, store: &mut Store, space: Space, address: u64, _size: PageSize, entry: u32) -> Vec<u32> {
-        let old = self.put(store, space, address, entry);
-        (old != 0 && old != entry).then_some(old).into_iter().collect()
+    fn set(&mut self, store: &mut Store, space: Space, address: u64, size: PageSize, entry: u32) -> Vec<u32> {
+        let pairs = self.pairs;
+        replicated::set(self, store, (space, address), size, entry, pairs)
     }
 
     fn get(&self, store: &Store, space: Space, address: u64) -> (u32, PageSize) {
-        let found = self.find(store, space, address);
-        (found.map_or(0, |(bucket, _)| store.arena.get32(self.slot(bucket, address))), PageSize::K4)
+        replicated::get(self, store, space, address)
+    }
+
+    /// Every block of the region is looked for.
+    fn within(&self, store: &Store, space: Space, begin: u64, bytes: u64) -> Vec<(u64, PageSize)> {
+        let (mut found, block) = (vec![], self.block << 12);
+        for first in (begin & !(block - 1)..=begin + (bytes - 1)).step_by(block as usize) {
+            let Some((bucket, _)) = self.find(store, space, first) else { continue };
+            for at in (first..=first + (block - 1)).step_by(4096) {
+                let entry = store.arena.get32(self.slot(bucket, at));
+                let Some(page) = store.pages.get(entry) else { continue };
+                // Of a large pair, one slot of two is the even page's, over both pages.
+                let bytes = page.size.bytes();
+                let coupled = self.pairs && page.size > PageSize::K4;
+                let begin = if coupled { at & !(2 * bytes - 1) | (at >> 12 & 1) * bytes } else { at & !(bytes - 1) };
+                found.push((begin, page.size));
+            }
+        }
+        found.retain(|(at, size)| (at ^ begin) & !(bytes - 1) & !size.offset_mask() == 0);
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 
     fn refill(&mut self, store: &mut Store, space: Space, address: u64, visit: &mut dyn Visit) -> Option<Pair> {

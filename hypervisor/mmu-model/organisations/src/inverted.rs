@@ -3,13 +3,14 @@
 //!
 //! One table for all spaces, of entries of 16 bytes: tag, page's entry, link. The hash is one XOR of upper bits of the
 //! virtual address, which name the space too, with the low bits of the page's number. What collides is chained in a
-//! second table without bound.
+//! second table without bound. A large page has an entry for each of its base pages.
 
 use std::collections::BTreeSet;
 
 use mmu_model::address::{Machine, PageSize};
 
 use crate::arena::{long, short};
+use crate::replicated::{self, Slots};
 use crate::table::{Level, Pair, Shape, Space, Store, Table, Visit};
 
 const ENTRY: u64 = 16;
@@ -24,14 +25,17 @@ pub struct Inverted {
     /// What is mapped, for a task's end: the table itself cannot be searched by space.
     mapped: BTreeSet<(Space, u64)>,
     chained: u64,
-    sizes: [PageSize; 1],
+    sizes: Vec<PageSize>,
+    /// The TLB takes pairs: the other of one stays invalid, for one entry is loaded at a time.
+    pairs: bool,
 }
 
 impl Inverted {
-    /// Of so many entries, a power of two.
-    pub fn new(entries: u64) -> Self {
+    /// Of so many entries, a power of two, for a TLB that takes pairs or not.
+    pub fn new(entries: u64, pairs: bool) -> Self {
         assert!(entries.is_power_of_two());
-        Self { entries, at: None, mapped: BTreeSet::new(), chained: 0, sizes: [PageSize::K4] }
+        let sizes = replicated::sizes();
+        Self { entries, at: None, mapped: BTreeSet::new(), chained: 0, sizes, pairs }
     }
 
     fn base(&mut self, store: &mut Store) -> Machine {
@@ -88,28 +92,27 @@ impl Inverted {
     }
 }
 
-impl Table for Inverted {
-    fn sizes(&self) -> &[PageSize] {
-        &self.sizes
+impl Slots for Inverted {
+    fn couples(&self) -> bool {
+        false
     }
 
-    fn bits(&self) -> u32 {
-        48
+    fn read(&self, store: &Store, space: Space, address: u64) -> u32 {
+        self.find(store, space, address).map_or(0, |(at, _)| store.arena.get32(at.plus(8)))
     }
 
-    fn set(&mut self, store: &mut Store, space: Space, address: u64, _size: PageSize, entry: u32) -> Vec<u32> {
+    fn write(&mut self, store: &mut Store, space: Space, address: u64, entry: u32) {
         let base = self.base(store);
         if let Some((at, before)) = self.find(store, space, address) {
-            let old = store.arena.get32(at.plus(8));
             store.arena.put32(at.plus(8), entry);
             if entry == 0 {
                 self.mapped.remove(&(space, address));
                 self.remove(store, at, before);
             }
-            return (old != entry).then_some(old).into_iter().collect();
+            return;
         }
         if entry == 0 {
-            return vec![];
+            return;
         }
         self.mapped.insert((space, address));
         let head = self.head(base, space, address);
@@ -126,12 +129,25 @@ impl Table for Inverted {
         }
         store.arena.put64(at, Self::tag(space, address));
         store.arena.put32(at.plus(8), entry);
-        vec![]
+    }
+}
+
+impl Table for Inverted {
+    fn sizes(&self) -> &[PageSize] {
+        &self.sizes
+    }
+
+    fn bits(&self) -> u32 {
+        48
+    }
+
+    fn set(&mut self, store: &mut Store, space: Space, address: u64, size: PageSize, entry: u32) -> Vec<u32> {
+        let pairs = self.pairs;
+        replicated::set(self, store, (space, address), size, entry, pairs)
     }
 
     fn get(&self, store: &Store, space: Space, address: u64) -> (u32, PageSize) {
-        let found = self.find(store, space, address);
-        (found.map_or(0, |(at, _)| store.arena.get32(at.plus(8))), PageSize::K4)
+        replicated::get(self, store, space, address)
     }
 
     fn refill(&mut self, store: &mut Store, space: Space, address: u64, visit: &mut dyn Visit) -> Option<Pair> {
@@ -141,8 +157,9 @@ impl Table for Inverted {
         loop {
             visit.load(Level::User, entry, ENTRY);
             if store.arena.get64(entry) == Self::tag(space, address) {
-                let mut pair = [0; 2];
-                pair[(address >> 12 & 1) as usize] = store.arena.get32(entry.plus(8));
+                let (mut pair, found) = ([0; 2], store.arena.get32(entry.plus(8)));
+                let size = store.pages.get(found).map_or(PageSize::K4, |page| page.size);
+                pair[(address >> size.shift() & 1) as usize] = found;
                 return Some(pair);
             }
             entry = long(store.arena.get32(entry.plus(12)))?;
@@ -151,7 +168,11 @@ impl Table for Inverted {
 
     fn end(&mut self, store: &mut Store, space: Space) -> Vec<u32> {
         let pages: Vec<u64> = self.mapped.range((space, 0)..=(space, u64::MAX)).map(|(_, page)| *page).collect();
-        pages.into_iter().flat_map(|page| self.set(store, space, page, PageSize::K4, 0)).collect()
+        let mut gone: Vec<u32> = pages.iter().map(|page| self.read(store, space, *page)).collect();
+        pages.into_iter().for_each(|page| self.write(store, space, page, 0));
+        gone.sort_unstable();
+        gone.dedup();
+        gone
     }
 
     fn shape(&self, store: &Store) -> Shape {

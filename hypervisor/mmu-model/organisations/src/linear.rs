@@ -5,13 +5,14 @@
 //! The table of a space is one array of entries, by page number. It is so large that it must itself be mapped: by a
 //! second array, which has an entry for each page of the first, and so on, until one fits into a page. That one lies in
 //! memory that is not translated. A refill loads from the first array; if the TLB does not translate that address, another
-//! handler loads from the second, and so on.
+//! handler loads from the second, and so on. A large page has an entry for each of its base pages.
 
 use std::collections::{BTreeMap, HashMap};
 
 use mmu_model::address::{Machine, PageSize};
 
 use crate::arena::{long, short};
+use crate::replicated::{self, Slots};
 use crate::table::{InArray, Level, Pair, Shape, Space, Store, Table, Visit};
 
 const PAGE: u64 = 4096;
@@ -57,8 +58,10 @@ pub struct Linear {
     mapped: Mapped,
     pages: HashMap<(u8, Space, u64), Machine>,
     mapped_pages: BTreeMap<Space, u64>,
-    sizes: [PageSize; 1],
+    sizes: Vec<PageSize>,
     uses: Uses,
+    /// The TLB takes pairs.
+    pairs: bool,
 }
 
 /// What finds the pages of arrays that are mapped.
@@ -73,8 +76,8 @@ pub enum Uses {
 }
 
 impl Linear {
-    /// Of addresses of this many bits and entries of this many bytes, 4 or 8.
-    pub fn new(bits: u32, entry_bytes: u64, handlers: Handlers, mapped: Mapped, uses: Uses) -> Self {
+    /// Of addresses of this many bits and entries of this many bytes, 4 or 8, for a TLB that takes pairs or not.
+    pub fn new(bits: u32, entry_bytes: u64, handlers: Handlers, mapped: Mapped, uses: Uses, pairs: bool) -> Self {
         assert!([4, 8].contains(&entry_bytes) && (24..=64).contains(&bits));
         Self {
             bits,
@@ -83,8 +86,9 @@ impl Linear {
             mapped,
             pages: HashMap::new(),
             mapped_pages: BTreeMap::new(),
-            sizes: [PageSize::K4],
+            sizes: replicated::sizes(),
             uses,
+            pairs,
         }
     }
 
@@ -189,6 +193,26 @@ impl Linear {
     }
 }
 
+impl Slots for Linear {
+    fn couples(&self) -> bool {
+        self.pairs
+    }
+
+    fn read(&self, store: &Store, space: Space, address: u64) -> u32 {
+        self.find(self.first(space, address)).map_or(0, |at| store.arena.get32(at))
+    }
+
+    fn write(&mut self, store: &mut Store, space: Space, address: u64, entry: u32) {
+        let place = self.first(space, address);
+        let at = if entry == 0 { self.find(place) } else { Some(self.make(store, place)) };
+        let Some(at) = at else { return };
+        let old = store.arena.get32(at);
+        store.arena.put32(at, entry);
+        let mapped = self.mapped_pages.entry(space).or_default();
+        *mapped = *mapped + u64::from(entry != 0) - u64::from(old != 0);
+    }
+}
+
 impl Table for Linear {
     fn sizes(&self) -> &[PageSize] {
         &self.sizes
@@ -206,20 +230,36 @@ impl Table for Linear {
         self.uses == Uses::Caches
     }
 
-    fn set(&mut self, store: &mut Store, space: Space, address: u64, _size: PageSize, entry: u32) -> Vec<u32> {
-        let place = self.first(space, address);
-        let at = if entry == 0 { self.find(place) } else { Some(self.make(store, place)) };
-        let Some(at) = at else { return vec![] };
-        let old = store.arena.get32(at);
-        store.arena.put32(at, entry);
-        let mapped = self.mapped_pages.entry(space).or_default();
-        *mapped = *mapped + u64::from(entry != 0) - u64::from(old != 0);
-        (old != 0 && old != entry).then_some(old).into_iter().collect()
+    fn is_virtual(&self) -> bool {
+        true
+    }
+
+    fn set(&mut self, store: &mut Store, space: Space, address: u64, size: PageSize, entry: u32) -> Vec<u32> {
+        let pairs = self.pairs;
+        replicated::set(self, store, (space, address), size, entry, pairs)
     }
 
     fn get(&self, store: &Store, space: Space, address: u64) -> (u32, PageSize) {
-        let entry = self.find(self.first(space, address)).map_or(0, |at| store.arena.get32(at));
-        (entry, PageSize::K4)
+        replicated::get(self, store, space, address)
+    }
+
+    /// Pages of the array that are not there are passed over.
+    fn within(&self, store: &Store, space: Space, begin: u64, bytes: u64) -> Vec<(u64, PageSize)> {
+        let (mut found, mut offset) = (vec![], 0);
+        let reach = PAGE >> self.entry << 12; // of one page of the array
+        while offset < bytes {
+            let at = begin + offset;
+            if self.find(self.first(space, at)).is_none() {
+                offset = (offset | (reach - 1)) + 1;
+                continue;
+            }
+            let (entry, size) = replicated::get(self, store, space, at);
+            if entry != 0 {
+                found.push((at & !size.offset_mask(), size));
+            }
+            offset = if entry == 0 { offset + PAGE } else { (offset | size.offset_mask()) + 1 };
+        }
+        found
     }
 
     fn refill(&mut self, store: &mut Store, space: Space, address: u64, visit: &mut dyn Visit) -> Option<Pair> {
@@ -256,6 +296,8 @@ impl Table for Linear {
             !goes
         });
         self.mapped_pages.remove(&space);
+        gone.sort_unstable();
+        gone.dedup();
         gone
     }
 

@@ -181,6 +181,37 @@ impl Multilevel {
         table
     }
 
+    /// Every page below a table of this level that begins at `first`, as far as it meets the region.
+    fn scan(
+        &self,
+        store: &Store,
+        (level, table): (usize, Machine),
+        first: u64,
+        region: (u64, u64),
+        found: &mut Vec<(u64, PageSize)>,
+    ) {
+        let (shift, width) = self.levels[level];
+        let last = level + 1 == self.levels.len();
+        let meets = |index: &u64| {
+            let begin = first + (index << shift);
+            begin <= region.1 && begin + ((1 << shift) - 1) >= region.0
+        };
+        // What meets it lies side by side.
+        let from = (region.0.saturating_sub(first) >> shift).min((1 << width) - 1);
+        for index in (from..1 << width).take_while(meets) {
+            let (at, begin) = (table.plus(index * self.entry_bytes(level)), first + (index << shift));
+            let entry = store.arena.get32(at);
+            if !last && entry & 3 == 1 {
+                self.scan(store, (level + 1, long(entry).expect("it is not 0")), begin, region, found);
+            } else if last || entry != 0 {
+                let (size, pair) = (self.size_at(level), self.pair(store, level, at).1);
+                let halves: &[u64] = if self.half(level, u64::MAX) == 1 { &[0, 1] } else { &[0] };
+                let mapped = halves.iter().filter(|half| pair[**half as usize] != 0);
+                found.extend(mapped.map(|half| (begin + half * size.bytes(), size)));
+            }
+        }
+    }
+
     fn write(&mut self, store: &mut Store, level: usize, at: Machine, half: u64, entry: u32, gone: &mut Vec<u32>) {
         let last = level + 1 == self.levels.len();
         let arena = &mut store.arena;
@@ -244,6 +275,19 @@ impl Table for Multilevel {
         let Some((level, at)) = self.find(store, space, address) else { return (0, PageSize::K4) };
         let size = self.size_at(level);
         (self.pair(store, level, at).1[self.half(level, address)], size)
+    }
+
+    /// From the top, what is not there being passed over.
+    fn within(&self, store: &Store, space: Space, begin: u64, bytes: u64) -> Vec<(u64, PageSize)> {
+        let mut found = vec![];
+        let unused = 64 - self.bits.min(64);
+        let (first, upper) = (begin << unused >> unused, begin & !(u64::MAX << unused >> unused));
+        if let Some(root) = self.roots.get(&space) {
+            self.scan(store, (0, *root), 0, (first, first + (bytes - 1)), &mut found);
+        }
+        found.iter_mut().for_each(|(at, _)| *at |= upper);
+        found.retain(|(at, size)| at + (size.bytes() - 1) >= begin && *at <= begin + (bytes - 1));
+        found
     }
 
     fn refill(&mut self, store: &mut Store, space: Space, address: u64, visit: &mut dyn Visit) -> Option<Pair> {

@@ -69,6 +69,10 @@ impl Table for Stlb {
         self.table.get(store, space, address)
     }
 
+    fn within(&self, store: &Store, space: Space, begin: u64, bytes: u64) -> Vec<(u64, PageSize)> {
+        self.table.within(store, space, begin, bytes)
+    }
+
     fn refill(&mut self, store: &mut Store, space: Space, address: u64, visit: &mut dyn Visit) -> Option<Pair> {
         if space >= SPACES {
             return self.table.refill(store, space, address, visit);
@@ -129,12 +133,11 @@ impl Table for Stlb {
         }
     }
 
+    /// Each page is unmapped, and searched for here.
     fn end(&mut self, store: &mut Store, space: Space) -> Vec<u32> {
-        if let Some(base) = self.at {
-            for i in 0..self.entries {
-                if store.arena.get64(base.plus(i * ENTRY)) & 0x1fff == u64::from(space) {
-                    store.arena.put64(base.plus(i * ENTRY), u64::MAX);
-                }
+        for half in [0, 1 << 63] {
+            for (address, size) in self.table.within(store, space, half, 1 << 63) {
+                self.changed(store, space, address, size);
             }
         }
         self.table.end(store, space)

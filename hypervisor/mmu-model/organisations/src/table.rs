@@ -155,12 +155,31 @@ pub trait Table: Send {
         false
     }
 
+    /// Whether it lies in virtual memory, which the TLB or a virtual cache must translate.
+    fn is_virtual(&self) -> bool {
+        false
+    }
+
     /// Make this entry say this of the page at this address, in place of whatever was there; 0 unmaps. The address is
     /// a multiple of the size; what is smaller and lies in it goes. Returns the entries that are no longer used.
     fn set(&mut self, store: &mut Store, space: Space, address: u64, size: PageSize, entry: u32) -> Vec<u32>;
 
     /// The entry for an address and the size it is mapped by, without counting; 0: none.
     fn get(&self, store: &Store, space: Space, address: u64) -> (u32, PageSize);
+
+    /// The pages that are mapped in a region, found as an unmap of it looks for them: by their first addresses, and
+    /// sizes. The region is a power of two and begins at a multiple of itself.
+    fn within(&self, store: &Store, space: Space, begin: u64, bytes: u64) -> Vec<(u64, PageSize)> {
+        let (mut found, mut offset) = (vec![], 0);
+        while offset < bytes {
+            let (entry, size) = self.get(store, space, begin + offset);
+            if entry != 0 {
+                found.push(((begin + offset) & !size.offset_mask(), size));
+            }
+            offset = if entry == 0 { offset + 4096 } else { (offset | size.offset_mask()) + 1 };
+        }
+        found
+    }
 
     /// Find the entries for an address as a refill does; none: it is not mapped. It may rearrange the table.
     fn refill(&mut self, store: &mut Store, space: Space, address: u64, visit: &mut dyn Visit) -> Option<Pair>;

@@ -223,7 +223,7 @@ fn linear_tables_cost_what_the_paper_counts() {
 /// ULTRIX: 2 MB and 2 KB. MACH: 2 MB, 4 MB, 4 KB. LVA of 64 bits: 2^54, 2^44, 2^34, 2^24, 2^14 and 2^4 bytes.
 #[test]
 fn linear_tables_are_as_large_as_printed() {
-    let arrays = |bits, mapped| Linear::new(bits, 4, Handlers::ULTRIX, mapped, Uses::Tlb).arrays();
+    let arrays = |bits, mapped| Linear::new(bits, 4, Handlers::ULTRIX, mapped, Uses::Tlb, false).arrays();
     assert_eq!(arrays(31, Mapped::EachSpace), [21, 11]);
     assert_eq!(arrays(31, Mapped::Kernel(32)), [21, 22, 12]);
     assert_eq!(arrays(64, Mapped::EachSpace), [54, 44, 34, 24, 14, 4]);

@@ -121,6 +121,18 @@ impl Both {
         assert_eq!(got, expected, "{what}: refill {address:#x}");
     }
 
+    /// What an unmap of the region around an address finds.
+    fn compare_within(&self, space: Space, address: u64, bytes: u64, what: &str) {
+        let begin = address & !(bytes - 1);
+        let end = begin + (bytes - 1);
+        let first = self.expected(space, begin).map_or(begin, |page| begin & !page.size.offset_mask());
+        let expected: Vec<_> =
+            self.map.range((space, first)..=(space, end)).map(|((_, at), page)| (*at, page.size)).collect();
+        let mut found = self.table.within(&self.store, space, begin, bytes);
+        found.sort_unstable();
+        assert_eq!(found, expected, "{what}: within {begin:#x}, {bytes:#x} bytes");
+    }
+
     fn end(&mut self, space: Space) {
         for gone in self.table.end(&mut self.store, space) {
             self.store.pages.drop(gone);
@@ -163,6 +175,9 @@ fn agrees(name: &str, pairs: bool, seed: u64, operations: u64) {
             _ => {}
         }
         both.compare(space, at, &what);
+        if random.one_in(8) {
+            both.compare_within(space, at, 1 << (12 + random.below(11)), &what);
+        }
     }
     for space in 1..=3 {
         both.end(space);

@@ -11,6 +11,7 @@ use mmu_model::x86::{Context, Event};
 use mmu_organisations::catalogue;
 use mmu_organisations::machine::Machine;
 use mmu_organisations::software::{self, Options, Software};
+use mmu_organisations::tally::Counted;
 
 /// Organisations that hear the same machine, by name.
 struct Several(Vec<(String, Mmu<Software>)>);
@@ -64,13 +65,14 @@ fn every_access_finds_its_address() {
     for (machine, superpages) in
         [("r4700", false), ("r4700", true), ("jacob-mudge", false), ("i7-3770", false), ("zen2", true)]
     {
-        let run = run(machine, superpages, 40_000);
+        // A large page in every base page's slot takes its time.
+        let run = run(machine, superpages, if superpages { 12_000 } else { 40_000 });
         assert!(run.len() >= 25, "{}", run.len());
         for (name, mmu) in &run {
-            let (software, total) = (mmu.organisation(), mmu.counters().total());
-            let tally = software.tally();
-            assert_eq!(software.mismatches(), 0, "{name} on {machine}");
-            assert!(tally.refills > 1000 || name == "base", "{name} on {machine}: {tally:?}");
+            let (tallies, total) = (mmu.organisation().tallies(), mmu.counters().total());
+            let tally = tallies.total();
+            assert_eq!(tallies.mismatches(), 0, "{name} on {machine}");
+            assert!(tally.refills > 300 || name == "base", "{name} on {machine}: {tally:?}");
             let misses: u64 = Kind::ALL.iter().map(|kind| total.misses(*kind)).sum();
             if !name.starts_with("notlb") && !name.starts_with("base") {
                 assert_eq!(tally.refills, misses, "{name} on {machine}: each miss is a refill");
@@ -97,8 +99,8 @@ fn misses_are_the_tlbs_own() {
 /// Large pages cover more: fewer misses, on every organisation that maps them.
 #[test]
 fn large_pages_miss_less() {
-    let [small, large] = [false, true].map(|superpages| run("r4700", superpages, 30_000));
-    for name in ["g2", "g16", "g8", "g256", "mpt", "g16-s8k"] {
+    let [small, large] = [false, true].map(|superpages| run("r4700", superpages, 12_000));
+    for name in ["g2", "g16", "g8", "g256", "mpt", "g16-s8k", "h512", "h8192", "lva"] {
         let misses = |run: &[(String, Mmu<Software>)]| {
             let (_, mmu) = run.iter().find(|(n, _)| n == name).unwrap();
             mmu.counters().total().misses(Kind::Load)
@@ -111,7 +113,7 @@ fn large_pages_miss_less() {
 #[test]
 fn handlers_cost_what_they_are_entered_for() {
     let run = run("jacob-mudge", false, 30_000);
-    let tally = |name: &str| run.iter().find(|(n, _)| n == name).unwrap().1.organisation().tally();
+    let tally = |name: &str| run.iter().find(|(n, _)| n == name).unwrap().1.organisation().tallies().total();
     let loads = |tally: &mmu_organisations::tally::Tally, level: usize| tally.loads[level].iter().sum::<u64>();
     let ultrix = tally("ultrix-48");
     assert_eq!(

@@ -5,6 +5,7 @@
 //! mark with totals; [`format`] has the details. [`recorder::Recorder`] writes, [`reader::Reader`] reads, and
 //! [`replay::Replay`] feeds what is read to a model.
 
+pub mod decoded;
 pub mod error;
 pub mod format;
 pub mod image;

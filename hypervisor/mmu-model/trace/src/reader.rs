@@ -3,6 +3,7 @@
 
 use std::io::{ErrorKind, Read};
 
+use crate::decoded::Decoded;
 use crate::error::TraceError;
 use crate::format::{BLOCK_MOST, Decoder, MAGIC, MARK_BLOCK, MARK_END, Record, VERSION};
 
@@ -105,6 +106,22 @@ impl<R: Read> Reader<R> {
     /// What has been read so far.
     pub fn totals(&self) -> Totals {
         Totals { records: self.records, accesses: self.accesses }
+    }
+
+    /// Decode the next block in place of what was decoded before; false at the end mark.
+    pub fn decode(&mut self, into: &mut Decoded) -> Result<bool, TraceError> {
+        into.clear();
+        let Some((offset, raw)) = self.block()? else { return Ok(false) };
+        let mut rest = &raw[..];
+        while !rest.is_empty() {
+            let (record, after) =
+                self.decoder.next(rest).map_err(|what| TraceError::Corrupt { offset, what: what.to_owned() })?;
+            rest = after;
+            self.records += 1;
+            self.accesses += u64::from(matches!(record, Record::Access(..)));
+            into.push(record);
+        }
+        Ok(true)
     }
 
     /// Give every record to `each`, in order, until the end mark or an error.

@@ -5,13 +5,15 @@ use std::fmt;
 use std::io::Read;
 
 use mmu_model::address::Virtual;
+use mmu_model::context::Kind;
 use mmu_model::counters::Counters;
 use mmu_model::cpu::Cpu;
 use mmu_model::mmu::Mmu;
 use mmu_model::organisation::Organisation;
 use mmu_model::walk::Stop;
-use mmu_model::x86::{Context, Event};
+use mmu_model::x86::{Context, Event, X86};
 
+use crate::decoded::{Decoded, Piece, unpack};
 use crate::error::TraceError;
 use crate::format::Record;
 use crate::image::{Image, Missing};
@@ -69,11 +71,51 @@ impl From<TraceError> for ReplayError {
     }
 }
 
-/// One model at work on a trace.
-struct Replay<O: Organisation> {
+/// A model that hears a trace block by block, beside others.
+pub trait Hears: Send {
+    /// Hear a block.
+    fn hear(&mut self, block: &Decoded) -> Result<(), ReplayError>;
+}
+
+impl<O: Organisation<Context = Context, Event = Event>> Hears for Replay<O>
+where
+    Self: Send,
+{
+    fn hear(&mut self, block: &Decoded) -> Result<(), ReplayError> {
+        for piece in block.pieces() {
+            match piece {
+                Piece::Accesses(accesses) => {
+                    for packed in accesses {
+                        let (address, kind) = unpack(*packed);
+                        self.access(address, kind)?;
+                    }
+                }
+                Piece::Other(record) => self.step(record)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Let models hear a trace, each block decoded once for all of them. `together` lets each hear a block, side by side or
+/// one after the other.
+pub fn replay_together<R: Read, H, E: From<TraceError>>(
+    from: R,
+    models: &mut [H],
+    together: impl Fn(&mut [H], &Decoded) -> Result<(), E>,
+) -> Result<(), E> {
+    let (mut reader, mut block) = (Reader::new(from)?, Decoded::default());
+    while reader.decode(&mut block)? {
+        together(models, &block)?;
+    }
+    Ok(())
+}
+
+/// One model at work on a trace: of any organisation that knows contexts and events of x86-64, which traces have.
+pub struct Replay<O: Organisation> {
     mmus: Vec<Mmu<O>>,
     /// Makes another virtual processor's, with everything empty.
-    fresh: Box<dyn Fn() -> Mmu<O>>,
+    fresh: Box<dyn Fn() -> Mmu<O> + Send>,
     processor: usize,
     contexts: Vec<Context>,
     image: Image,
@@ -81,52 +123,61 @@ struct Replay<O: Organisation> {
     in_region: bool,
 }
 
-/// Replay a trace on a processor: the counters of all its virtual processors together.
-pub fn replay<R: Read>(from: R, cpu: &Cpu, data_through_caches: bool) -> Result<Counters, ReplayError> {
+/// A replay on a processor, of which nothing has been heard yet.
+pub fn x86(cpu: &Cpu, data_through_caches: bool) -> Replay<X86> {
     let mut fresh = Mmu::new(cpu);
     fresh.set_data_through_caches(data_through_caches);
-    let mmus = replay_on(from, Box::new(move || fresh.clone()))?;
-    let mut counters = Counters::default();
-    mmus.iter().for_each(|mmu| counters.add(&mmu.counters()));
-    Ok(counters)
+    Replay::new(Box::new(move || fresh.clone()))
 }
 
-/// Replay a trace on MMUs of any organisation that knows contexts and events of x86-64, which traces have: one for each
-/// virtual processor. They are returned with what they have counted.
-pub fn replay_on<R: Read, O: Organisation<Context = Context, Event = Event>>(
-    from: R,
-    fresh: Box<dyn Fn() -> Mmu<O>>,
-) -> Result<Vec<Mmu<O>>, ReplayError> {
-    let mut replay = Replay {
-        mmus: vec![fresh()],
-        fresh,
-        processor: 0,
-        contexts: vec![],
-        image: Image::default(),
-        accesses: 0,
-        in_region: false,
-    };
-    Reader::new(from)?.for_each(|record| replay.step(record))?;
-    Ok(replay.mmus)
+/// Replay a trace on a processor: the counters of all its virtual processors together.
+pub fn replay<R: Read>(from: R, cpu: &Cpu, data_through_caches: bool) -> Result<Counters, ReplayError> {
+    let mut models = [x86(cpu, data_through_caches)];
+    replay_together(from, &mut models, |models, block| models[0].hear(block))?;
+    Ok(models[0].counters())
 }
 
 impl<O: Organisation<Context = Context, Event = Event>> Replay<O> {
+    /// Of MMUs that `fresh` makes, one for each virtual processor.
+    pub fn new(fresh: Box<dyn Fn() -> Mmu<O> + Send>) -> Self {
+        Self {
+            mmus: vec![fresh()],
+            fresh,
+            processor: 0,
+            contexts: vec![],
+            image: Image::default(),
+            accesses: 0,
+            in_region: false,
+        }
+    }
+
+    /// The counters of all virtual processors together.
+    pub fn counters(&self) -> Counters {
+        let mut counters = Counters::default();
+        self.mmus.iter().for_each(|mmu| counters.add(&mmu.counters()));
+        counters
+    }
+
+    /// The MMUs, with what they have counted.
+    pub fn mmus(&self) -> &[Mmu<O>] {
+        &self.mmus
+    }
+
+    #[inline]
+    fn access(&mut self, address: Virtual, kind: Kind) -> Result<(), ReplayError> {
+        self.accesses += 1;
+        match self.mmus[self.processor].access(&mut self.image, address, kind) {
+            Err(Stop::Memory(word)) => Err(ReplayError::Missing { word, access: self.accesses - 1 }),
+            Err(Stop::Software) => Err(ReplayError::Unmapped { address, access: self.accesses - 1 }),
+            _ => Ok(()),
+        }
+    }
+
     #[inline]
     fn step(&mut self, record: Record) -> Result<(), ReplayError> {
         let mmu = &mut self.mmus[self.processor];
         match record {
-            Record::Access(address, kind) => {
-                self.accesses += 1;
-                match mmu.access(&mut self.image, address, kind) {
-                    Err(Stop::Memory(word)) => {
-                        return Err(ReplayError::Missing { word, access: self.accesses - 1 });
-                    }
-                    Err(Stop::Software) => {
-                        return Err(ReplayError::Unmapped { address, access: self.accesses - 1 });
-                    }
-                    _ => {}
-                }
-            }
+            Record::Access(address, kind) => self.access(address, kind)?,
             Record::Word(at, value) => self.image.set(at, value),
             Record::NewContext(context) => {
                 self.contexts.push(context);
