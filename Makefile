@@ -41,8 +41,8 @@ mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the 
 	@for policy in reg thp; do $(ABH) sweep "tlb-overflow@native~$$policy" || exit; done
 	@$(ABH) report
 
-organisations: ## other page tables and TLB refills than x86-64's: the same accesses through each, natively and in a KVM guest
-	@for run in sqlite@native~reg sqlite@native~abh sqlite@kvm-hap~abh; do $(ABH) organisations "$$run" || exit; done
+organisations: ## other page tables and TLB refills than x86-64's: the same accesses through each, natively and in KVM guests
+	@$(ABH) organisations
 	@$(ABH) report
 
 aims: ## what ABH is to reach, and what it may cost, in programs of size paper, natively: about 45 min

@@ -1,22 +1,37 @@
 # SPDX-License-Identifier: MIT
-"""Other organisations of page tables and TLB refill for one run: recorded once, replayed through each."""
+"""Other organisations of page tables and TLB refill: runs recorded once, replayed through each; made-up workloads."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abh import arguments, output, paths
 from abh.errors import AbhError, Status
 
-HELP = "record one run, and replay it through other organisations of page tables and TLB refill"
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from abh.model.organisations import Batch
+    from abh.schema.result import Size
+
+HELP = "record runs, and replay each through other organisations of page tables and TLB refill"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
-    arguments.add_cell(parser, "cell")
+    arguments.add_cell(
+        parser,
+        "cells",
+        nargs="*",
+        help="`abh list` shows the names; without any: one program natively and in KVM guests, with ABH and without, "
+        "and made-up workloads on the tables alone",
+    )
     parser.add_argument("--size", choices=("smoke", "paper"), default="smoke", help="default: %(default)s")
     output.add_json(parser)
 
@@ -26,30 +41,57 @@ def run(args: argparse.Namespace) -> int:
     from abh.model import organisations
 
     with output.report(args.json) as report:
-        path, again = _replayed(args)
-        print(path if again else f"{path}: holds")
-        report.update(path=str(path), made_now=again, organisations=organisations.read(path))
+        found = []
+        for name in args.cells or organisations.RUNS:
+            path, again = _replayed(name, args.size, organisations.wanted(None if args.cells else name))
+            print(path if again else f"{path}: holds")
+            found.append({"path": str(path), "made_now": again, "organisations": organisations.read(path)})
+        report.update(runs=found)
+        if not args.cells:
+            path, again = _made_up()
+            print(path if again else f"{path}: holds")
+            report.update(made_up={"path": str(path), "made_now": again, "workloads": organisations.read_made_up(path)})
     return Status.SUCCESS
 
 
-def _replayed(args: argparse.Namespace) -> tuple[Path, bool]:
-    """The file, and whether anything of it was made just now. What is replayed is kept, so that an interrupted command
-    goes on with the next batch; the run is recorded again then, which gives the same trace."""
+def _replayed(name: str, size: Size, wanted: Sequence[Batch]) -> tuple[Path, bool]:
+    """The file, and whether anything of it was made just now. The trace and what is replayed are kept, so that an
+    interrupted command goes on with the next batch; the trace goes when all is done."""
     from abh import progress
     from abh.build import cache, components
     from abh.model import mmu, organisations
     from abh.schema import result
     from abh.study import cell, matrix
 
-    with tempfile.TemporaryDirectory(prefix="abh-organisations-") as scratch:
-        one = cell.Cell.of(args.cell, args.size, trace=Path(scratch) / mmu.TRACE)
-        key = cache.key_of(matrix.fingerprint(one), components.key_of("mmu"), *map(str, organisations.BATCHES))
-        place = paths.MEASURED / paths.of_size(args.size) / mmu.FOLDER / organisations.FOLDER
-        path = place / f"{one.run}.json"
-        replays, batches = organisations.left(path, key)
-        if not batches:
-            return path, False
-        with progress.step(f"recording {one.run} ({args.size})"):
+    kept = paths.cache() / "traces"
+    one = cell.Cell.of(name, size, trace=kept / mmu.TRACE)
+    key = cache.key_of(matrix.fingerprint(one), components.key_of("mmu"))
+    path = paths.MEASURED / paths.of_size(size) / mmu.FOLDER / organisations.FOLDER / f"{one.run}.json"
+    replays, batches = organisations.left(path, key, wanted)
+    if not batches:
+        return path, False
+    folder = kept / key
+    if not (folder / mmu.TRACE).exists():
+        _record(name, size, folder)
+    for number, batch in enumerate(batches, start=1):
+        with progress.step(f"{number} of {len(batches)}: {', '.join(batch.organisations)} on {batch.name}"):
+            replays += json.loads(mmu.program(["organisations", mmu.TRACE, *batch.words], folder))
+        found = {"run": str(one.run), "size": size, "fingerprint": key, "replays": replays}
+        result.write_json(found, path)
+    shutil.rmtree(folder)
+    return path, True
+
+
+def _record(name: str, size: Size, folder: Path) -> None:
+    """Make the folder with the run's trace in it, whole or not at all."""
+    from abh import progress
+    from abh.model import mmu
+    from abh.study import cell
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".recording-") as scratch:
+        one = cell.Cell.of(name, size, trace=Path(scratch) / mmu.TRACE)
+        with progress.step(f"recording {one.run} ({size})"):
             made = cell.run(one)
         if made.outcome != "success":
             raise AbhError(
@@ -58,9 +100,23 @@ def _replayed(args: argparse.Namespace) -> tuple[Path, bool]:
                 got=made.reason,
                 status=Status.SKIP if made.outcome == "skip" else Status.FAILED,
             )
-        for number, batch in enumerate(batches, start=1):
-            with progress.step(f"{number} of {len(batches)}: {', '.join(batch.organisations)} on {batch.name}"):
-                replays += json.loads(mmu.program(["organisations", mmu.TRACE, *batch.words], Path(scratch)))
-            found = {"run": str(one.run), "size": args.size, "fingerprint": key, "replays": replays}
-            result.write_json(found, path)
+        folder.mkdir(exist_ok=True)
+        os.replace(Path(scratch) / mmu.TRACE, folder / mmu.TRACE)
+
+
+def _made_up() -> tuple[Path, bool]:
+    """The made-up workloads of the thesis on its tables: the file, and whether it was made just now."""
+    from abh import progress
+    from abh.build import components
+    from abh.model import mmu, organisations
+    from abh.schema import result
+
+    path = paths.MEASURED / mmu.FOLDER / organisations.FOLDER / organisations.MADE_UP
+    key = components.key_of("mmu")
+    if path.exists() and organisations.read_made_up(path)["fingerprint"] == key:
+        return path, False
+    step = progress.step("made-up workloads on the tables alone")
+    with tempfile.TemporaryDirectory(prefix="abh-organisations-") as scratch, step:
+        said = json.loads(mmu.program(["thesis"], Path(scratch)))
+    result.write_json({"fingerprint": key, **said}, path)
     return path, True

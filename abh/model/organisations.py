@@ -13,6 +13,12 @@ from typing import Any
 from abh.errors import AbhError
 
 FOLDER = "organisations"  # beside the folders of processors
+MADE_UP = "made-up/thesis.json"  # in it: workloads that need no run
+# What is replayed unless something is named: natively, nested and on a shadow; without hugepages and with ABH.
+PROGRAM = "sqlite"
+ENVIRONMENTS = ("native", "kvm-hap", "kvm-shadow")
+POLICIES = ("reg", "abh")
+RUNS = tuple(f"{PROGRAM}@{environment}~{policy}" for environment in ENVIRONMENTS for policy in POLICIES)
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,7 @@ class Batch:
     machine: str
     organisations: Sequence[str]
     superpages: bool = False
+    of: Sequence[str] = ()  # of the runs above, which; none: all
 
     @property
     def name(self) -> str:
@@ -42,14 +49,35 @@ VARIED = ("g16-s2x4k", "g16-s2x64k", "c512-8", "c512-16", "c512-4-n", "c512-8-n"
 # Of Jacob & Mudge those that map the addresses of today's programs.
 JACOB_MUDGE = ("ultrix-48", "mach-48", "intel-48", "pa-risc", "notlb-48", "base")
 TODAY = ("g16", "g16-s128k", "mpt", "h8192", "c8192", "pa-risc", "intel-48")
+# A guest's table and a host's, walked by hardware; natively and on a shadow the host's is walked alone.
+WALKED = ("radix", "g16", "h8192", "c8192")
+NESTED = tuple(f"{guest}/{host}" for guest in WALKED for host in WALKED)
+SAME = tuple(f"{name}/{name}" for name in WALKED)
+REMEMBERED = tuple(f"{name}/{name}+{word}" for name in ("radix", "h8192") for word in ("ntlb", "stlb"))
+PROCESSOR = "i7-3770"
+# What the thesis calls those that it measured.
+IN_THESIS = {
+    **{name: name.upper() for name in GUARDED},
+    "g16-s8k": "G16+S8K",
+    "g16-s2x4k": "G16+S2x4K",
+    "g16-s128k": "G16+S128K",
+    "g16-s2x64k": "G16+S2x64K",
+    "mpt": "MPT",
+    "h512": "H512",
+    "h8192": "H8192",
+    "c512-4": "C512",
+    "c8192": "C8192",
+}
 BATCHES = (
-    Batch("r4700", THESIS),
-    Batch("r4700", GUARDED),
-    Batch("r4700", VARIED),
-    Batch("r4700", ("g16", "mpt"), superpages=True),
-    Batch("jacob-mudge", JACOB_MUDGE),
-    Batch("i7-3770", TODAY),
-    Batch("i7-3770", ("g16", "mpt", "intel-48"), superpages=True),
+    Batch("r4700", THESIS, of=("native~reg",)),
+    Batch("r4700", GUARDED, of=("native~reg",)),
+    Batch("r4700", VARIED, of=("native~reg",)),
+    Batch("r4700", ("g16", "mpt", "h8192", "c512-16"), superpages=True, of=("native~abh",)),
+    Batch("jacob-mudge", JACOB_MUDGE, of=("native~reg",)),
+    Batch(PROCESSOR, TODAY, of=("native~reg",)),
+    Batch(PROCESSOR, SAME, of=("native~reg",)),
+    Batch(PROCESSOR, NESTED, of=("kvm-hap~reg",)),
+    Batch(PROCESSOR, (*SAME, *REMEMBERED), superpages=True),
 )
 
 
@@ -70,18 +98,40 @@ def read(path: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def left(path: Path, fingerprint: str) -> tuple[list[dict[str, Any]], list[Batch]]:
-    """What is there already of this fingerprint, and the batches that are still to be done."""
+def wanted(run: str | None) -> list[Batch]:
+    """The batches of one of the runs above, which answer the report's questions; all of them of any other."""
+    return [batch for batch in BATCHES if run is None or not batch.of or run.split("@")[1] in batch.of]
+
+
+def left(path: Path, fingerprint: str, batches: Sequence[Batch]) -> tuple[list[dict[str, Any]], list[Batch]]:
+    """What is there already of this fingerprint, and which of these batches are still to be done."""
     if not path.exists():
-        return [], list(BATCHES)
+        return [], list(batches)
     found = read(path)
     if found["fingerprint"] != fingerprint:
-        return [], list(BATCHES)
+        return [], list(batches)
     replays: list[dict[str, Any]] = found["replays"]
     done = {(each["machine"], each["superpages"], each["organisation"]) for each in replays}
     missing = [
         batch
-        for batch in BATCHES
+        for batch in batches
         if not all((batch.machine, batch.superpages, name) in done for name in batch.organisations)
     ]
     return replays, missing
+
+
+def read_made_up(path: Path) -> dict[str, Any]:
+    """What the made-up workloads have given; an error if it is something else."""
+    try:
+        found = json.loads(path.read_text())
+        found["fingerprint"], found["kind"]
+        for line in found["lines"]:
+            line["workload"], line["organisation"], line["at"], line["quantity"], line["unit"], line["value"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AbhError(
+            "these are no results of made-up workloads",
+            where=path,
+            got=error,
+            next_step="remove it and run `abh organisations`",
+        ) from None
+    return dict(found)

@@ -26,6 +26,7 @@ SECTIONS = (
     (40, "cost", "What it costs"),
     (60, "others", "Other policies, other mallocs"),
     (80, "paper", "Beside the paper"),
+    (90, "organisations", "Other page tables and TLB refills"),
 )
 
 

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""The report's figures of other page tables: what they say of replays that are known."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from html import unescape
+from pathlib import Path
+
+import pytest
+import test_report_matrix as matrix
+
+from abh.model import organisations
+from abh.report import figures, reference
+from abh.report.study import Study
+
+FIGURES = {figure.name: figure for figure in figures.find()}
+NAMES = ("organisations_answers", "organisations", "thesis_refill", "thesis_tables", "vmcpi")
+LEVELS = ("user", "kernel", "root")
+
+
+def replay(name: str, machine: str, cycles: int, *, superpages: bool = False, **more: int) -> dict[str, object]:
+    counted = {"loads": 700, "stores": 200, "fetches": 100, "refills": 10, "refill_cycles": 10 * cycles,
+               "references_flat": 40, "references_most": 4, "handler_instructions_user": 0,
+               "handler_fetches_l2": 0, "handler_fetches_memory": 0}  # fmt: skip
+    for level in LEVELS:
+        counted |= {f"handler_instructions_{level}": 0, f"interrupts_{level}": 0}
+        counted |= {f"table_loads_{level}_{where}": 0 for where in ("l1", "l2", "memory")}
+    counted |= more
+    counters = {"instructions": 1000, "layers": {"total": counted}, "table": {"bytes": 4096, "pages_mapped": 64}}
+    return {"organisation": name, "machine": machine, "superpages": superpages, "counters": counters}
+
+
+def write(folder: Path, run: str, replays: list[dict[str, object]]) -> None:
+    path = folder / f"mmu/organisations/{run}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"run": run, "fingerprint": "", "replays": replays}))
+
+
+@pytest.fixture(name="study")
+def _study(tmp_path: Path) -> Study:
+    return matrix.study(tmp_path)
+
+
+def test_without_results_each_figure_says_what_makes_them(study: Study) -> None:
+    for name in NAMES:
+        assert FIGURES[name].table(study) == [] and FIGURES[name].order // 10 == 9
+        assert "make organisations" in str(FIGURES[name].render(study))
+
+
+def test_the_four_questions_are_answered_in_words_numbers_and_pictures(study: Study, tmp_path: Path) -> None:
+    costs = {"radix": 40, "g16": 30, "h8192": 20, "c8192": 25}
+    for environment, policy in itertools.product(organisations.ENVIRONMENTS, ("reg", "abh")):
+        share = 0.5 if policy == "abh" else 1
+        flat = [replay(f"{guest}/{host}", "i7-3770", costs[guest] + costs[host]) for guest in costs for host in costs]
+        large = [
+            replay(f"{name}/{name}{more}", "i7-3770", int(share * cost * times), superpages=True)
+            for name, cost in costs.items()
+            for more, times in (("", 1), ("+stlb", 0.5), ("+ntlb", 1))
+        ]
+        write(tmp_path, f"sqlite@{environment}~{policy}", flat + large)
+    html = unescape(str(FIGURES["organisations_answers"].render(study)))
+    for question in ("(a) Natively", "(b) Within a hypervisor", "(c) With ABH", "(d) A software TLB"):
+        assert question in html
+    assert "h8192 costs least, 400.0 cycles for a thousand accesses, 50% less than radix's 800.0" in html
+    assert "h8192/h8192 costs least" in html and "radix's in both 800.0" in html
+    assert "kvm-hap, ABH's hugepages take away, of the cycles of walks: radix 50%, g16 50%" in html
+    assert "sqlite@kvm-shadow~reg: a software TLB takes away 50%" in html
+    assert html.count("<svg") >= 5 and "n/a" not in html
+    rows = FIGURES["organisations_answers"].table(study)
+    assert {row["kind"] for row in rows} == {"modelled"} and all(row["value"] is not None for row in rows)
+
+
+def test_what_was_not_replayed_is_not_answered(study: Study, tmp_path: Path) -> None:
+    write(tmp_path, "sqlite@native~reg", [replay("radix/radix", "i7-3770", 40)])
+    html = str(FIGURES["organisations_answers"].render(study))
+    assert "Not everything that this compares was replayed." in html and "not replayed" in html
+
+
+def test_refills_stand_beside_the_thesis(study: Study, tmp_path: Path) -> None:
+    write(tmp_path, "mcf@native~reg", [replay("g16-s128k", "r4700", 77), replay("g16", "i7-3770", 9)])
+    rows = FIGURES["thesis_refill"].table(study)
+    assert [(row["organisation"], row["value"], row["reference"]) for row in rows] == [("g16-s128k", 77.0, 31.5)]
+    html = str(FIGURES["thesis_refill"].render(study))
+    assert "G16+S128K (g16-s128k)" in html and "31.50" in html and "77.00" in html
+
+
+def test_made_up_workloads_stand_beside_the_thesis(study: Study, tmp_path: Path) -> None:
+    path = tmp_path / "mmu/organisations" / organisations.MADE_UP
+    path.parent.mkdir(parents=True)
+    lines = [("task", 2, "cycles", 12_300.0), ("SPARSE-PAGE", 8192, "bytes a page", 49.5)]
+    path.write_text(json.dumps({"fingerprint": "", "kind": "modelled", "lines": [
+        {"workload": workload, "organisation": "mpt", "at": at, "quantity": quantity, "unit": quantity, "value": value}
+        for workload, at, quantity, value in lines
+    ]}))  # fmt: skip
+    assert [row["value"] for row in FIGURES["thesis_tables"].table(study)] == [12_300.0, 49.5]
+    html = str(FIGURES["thesis_tables"].render(study))
+    assert "123.00" in html and "2032.00" in html and "49.50" in html and "not run" in html
+
+
+def test_vmcpi_is_the_sum_of_its_parts(study: Study, tmp_path: Path) -> None:
+    loads = {"table_loads_user_l2": 2, "table_loads_root_memory": 1, "handler_fetches_memory": 1}
+    instructions = {"handler_instructions_user": 100, "handler_instructions_root": 40}
+    software = replay("ultrix-48", "jacob-mudge", 0, interrupts_user=3, **loads, **instructions)
+    hardware = replay("intel-48", "jacob-mudge", 33, table_loads_user_l2=1)
+    write(tmp_path, "mcf@native~reg", [software, hardware])
+    rows = {(row["organisation"], row["part"]): row["value"] for row in FIGURES["vmcpi"].table(study)}
+    ultrix = {part: value for (name, part), value in rows.items() if name == "ultrix-48"}
+    assert ultrix["uhandler"] == 0.1 and ultrix["rhandler"] == 0.04 and ultrix["pte-L2"] == 0.04
+    assert ultrix["pte-MEM"] == 0.52 and ultrix["handler-MEM"] == 0.52 and ultrix["interrupts"] == 0.15
+    for name in ("ultrix-48", "intel-48"):
+        parts = [value for (of, part), value in rows.items() if of == name and part != "VMCPI"]
+        assert rows[name, "VMCPI"] == pytest.approx(sum(parts))
+    assert rows["intel-48", "VMCPI"] == pytest.approx(0.33), "hardware's is all that its refills cost"
+
+
+def test_every_organisation_of_the_thesis_is_in_its_numbers() -> None:
+    for table in ("refill", "sizes", "operations"):
+        rows = reference.read("elphinstone", table)
+        assert set(rows) <= set(organisations.IN_THESIS.values()), table
+    assert set(organisations.IN_THESIS.values()) == set(reference.read("elphinstone", "refill"))
