@@ -37,6 +37,14 @@ def test_a_part_of_it_is_what_was_named():
     assert len(matrix.select(["sqlite", "sqlite"], ["kvm-hap"])) == len(spec.policies())
 
 
+def test_an_environment_on_demand_runs_when_it_is_named():
+    lazy = [name for name, each in spec.environments(on_demand=True).items() if each.on_demand]
+    assert lazy and not set(lazy) & spec.environments().keys()
+    assert not [name for name in matrix.select() if spec.Run.parse(name).environment in lazy]
+    named = matrix.select(workloads=["mcf"], environments=lazy, policies=["thp"])
+    assert named == [f"mcf@{name}~thp" for name in reversed(lazy)]
+
+
 @pytest.mark.parametrize(
     ("wanted", "label", "step"),
     [
