@@ -152,7 +152,7 @@ def _stages() -> list[str]:
 def _xen_tests() -> list[str]:
     from abh.verify import xen
 
-    return xen.names()
+    return [*xen.names(), *xen.MOVED]
 
 
 NAMES: dict[str, Callable[[], list[str]]] = {

@@ -12,8 +12,11 @@ from abh.machine import emulated
 from abh.schema import spec
 
 MACHINE = "xen-host"
+MORE_CPU = ",+smep,+smap"  # than the bench's processor has
 TESTS = paths.CHECKOUT / "tests/xen"
 COMPLAINT = "ABH xen "
+# What becomes of a guest at work, and of which.
+MOVED = {"save": "churn", "destroy": "churn", "drop": "wide"}
 
 
 @dataclass
@@ -45,6 +48,12 @@ def names() -> list[str]:
     return sorted(path.parent.name for path in TESTS.glob("*/main.c"))
 
 
+def beside(test: str) -> list[str]:
+    """The guest that runs beside a test, and its arguments: the last line of the file `beside` in the test's folder."""
+    file = TESTS / test / "beside"
+    return file.read_text().splitlines()[-1].split() if file.exists() else []
+
+
 def variant(job: str) -> str:
     """What a job's lines are marked with, as tests/xen/run makes it of the job's words."""
     kind, name, paging, superpages = job.split()[:4]
@@ -72,6 +81,7 @@ def read(lines: Iterable[str], jobs: Sequence[str]) -> list[Verdict]:
 def run(jobs: Sequence[str], *, debug: bool, limit_s: float, mmu: str | None = None) -> tuple[Ended, emulated.Ended]:
     """Boots the host, has it do the jobs (tests/xen/run), and returns what came of them, and how the machine ended."""
     machine = spec.machine(MACHINE)
+    machine = machine.model_copy(update={"cpu": machine.cpu + MORE_CPU})
     parts = replace(emulated.parts_of(machine, mmu=mmu is not None), tests=components.path_of("xen-tests"))
     if debug:
         parts = replace(parts, xen=components.path_of("xen-debug"))

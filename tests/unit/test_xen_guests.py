@@ -65,8 +65,24 @@ def test_jobs() -> None:
         "test sizes hap 0", "test sizes shadow 0", "test sizes shadow 1",
     ]  # fmt: skip
     every = xen_test.jobs(_arguments())
-    assert not any("canary" in job or "fuzz" in job for job in every)
-    assert len(every) == 3 * (len(xen.names()) - len(xen_test.ENDLESS))
+    assert not any("canary" in job or "fuzz" in job or "test wide" in job for job in every)
+    alone = [job for job in every if job.startswith("test ")]
+    assert len(alone) == 3 * (len(xen.names()) - len(xen_test.ASKED))
+    assert "save churn shadow 1 rounds=3000" in every
     fuzz = xen_test.jobs(_arguments(fuzz=7, seed=3, audit=True))
     assert fuzz[0] == "key O"
     assert fuzz[1:3] == ["beside canary shadow 0", "test fuzz shadow 0 operations=7 seed=3"]
+
+
+def test_what_runs_beside_a_test() -> None:
+    assert xen_test.jobs(_arguments(tests=["grants"]))[:2] == [
+        "beside grants hap 0 owner=1", "test grants hap 0",
+    ]  # fmt: skip
+
+
+def test_guest_that_was_moved_shows_its_superpages_before() -> None:
+    on = xen.Verdict("save:churn~shadow-1", "success", "", {"before_direct": 3, "direct": 0})
+    off = xen.Verdict("save:churn~shadow-0", "success", "", {"before_shadow_pages": 3, "before_direct": 0})
+    assert xen_test.unshown([on, off]) == []
+    on.counters, off.counters = {"direct": 3}, {"before_direct": 1}
+    assert len(xen_test.unshown([on, off])) == 2

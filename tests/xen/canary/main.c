@@ -18,6 +18,6 @@ void test(void)
 			      page, value);
 		if (round % 64 == 0)
 			print("ABH test canary round %lu\n", round);
-		hypercall(29, 0, 0, 0);
+		yield();
 	}
 }

@@ -15,7 +15,8 @@ static void refused(uint64_t entry, const char *what)
 	set(l2_entry(WINDOW), entry);
 	invlpg(WINDOW);
 	/* Where there is no memory, no device answers either: a fault, or all-ones. */
-	check(try_read(WINDOW, &value) != NONE || value == ~0UL, "%s: %lx can be read: %lx", what, entry, value);
+	check(try_read(WINDOW, &value) != NONE || value == ~UINT64_C(0), "%s: %lx can be read: %lx", what, entry,
+	      value);
 	try_write(WINDOW, 0);
 	check(*at(ARENA) == tag_of(ARENA), "%s: %lx wrote the guest's own page", what, entry);
 }
@@ -26,10 +27,10 @@ void test(void)
 
 	tag_extent(ARENA);
 	for (int bit = 13; bit < 21; bit++)
-		refused(ARENA | 1UL << bit | leaf, "a bit below the frame");
+		refused(ARENA | UINT64_C(1) << bit | leaf, "a bit below the frame");
 	for (int bit = 36; bit < 52; bit++)
-		refused(ARENA | 1UL << bit | leaf, "a frame beyond");
-	refused((0xffffffffff000UL & ~(SUPERPAGE - 1)) | leaf, "the last frame");
+		refused(ARENA | UINT64_C(1) << bit | leaf, "a frame beyond");
+	refused((UINT64_C(0xffffffffff000) & ~(SUPERPAGE - 1)) | leaf, "the last frame");
 	set(l2_entry(WINDOW), ARENA | leaf);
 	invlpg(WINDOW);
 	check(try_read(WINDOW, &value) == NONE && value == tag_of(ARENA), "its own page reads %lx", value);

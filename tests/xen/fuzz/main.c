@@ -9,8 +9,8 @@
 
 const char test_name[] = "fuzz";
 
-#define SLOTS 16         /* of 2 MiB in the window */
-#define LOW 0x10000000UL /* all of the guest's memory is below */
+#define SLOTS 16                 /* of 2 MiB in the window */
+#define LOW UINT64_C(0x10000000) /* all of the guest's memory is below */
 #define ARENA_END (ARENA + EXTENTS * SUPERPAGE)
 
 static uint64_t state, accesses, faults, strange, by_superpage;
@@ -86,32 +86,32 @@ static uint64_t any_address(void)
 	strange++;
 	switch (r % 6) {
 	case 0:
-		return draw(&state) & 0xfffffff000UL & ADDRESS;
+		return draw(&state) & UINT64_C(0xfffffff000) & ADDRESS;
 	case 1:
-		return 0xfee00000UL;
+		return UINT64_C(0xfee00000);
 	case 2:
-		return any_page() | 1UL << (36 + r / 8 % 12);
+		return any_page() | UINT64_C(1) << (36 + r / 8 % 12);
 	case 3:
-		return 0xfffffff000UL;
+		return UINT64_C(0xfffffff000);
 	case 4:
-		return 0xa0000UL;
+		return UINT64_C(0xa0000);
 	default:
-		return 0x40000000UL + (r & 0xfffff000UL);
+		return UINT64_C(0x40000000) + (r & UINT64_C(0xfffff000));
 	}
 }
 
 /* Writes an entry: by the identity map, or through the window where it happens to map that page writable. */
 static void write_entry(uint64_t *entry, uint64_t value)
 {
-	uint64_t through = WINDOW + (draw(&state) % SLOTS) * SUPERPAGE + ((uint64_t)entry & (SUPERPAGE - 1));
+	uint64_t through = WINDOW + (draw(&state) % SLOTS) * SUPERPAGE + (address_of(entry) & (SUPERPAGE - 1));
 	uint64_t l2 = *l2_entry(through);
 
-	if ((l2 & (P | PS | RW)) == (P | PS | RW) && (l2 & ADDRESS) == ((uint64_t)entry & ~(SUPERPAGE - 1))) {
+	if ((l2 & (P | PS | RW)) == (P | PS | RW) && (l2 & ADDRESS) == (address_of(entry) & ~(SUPERPAGE - 1))) {
 		flush();
 		check(try_write(through, value) == NONE, "an entry at %lx cannot be written through %lx (%lx)",
-		      (uint64_t)entry, through, l2);
+		      address_of(entry), through, l2);
 		check(*(volatile uint64_t *)entry == value, "an entry at %lx written through %lx did not arrive",
-		      (uint64_t)entry, through);
+		      address_of(entry), through);
 		return;
 	}
 	set(entry, value);
@@ -124,7 +124,7 @@ static void change_slot(void)
 	if (r % 32 == 0)
 		set(entry, any_address() | any_flags() | (r & 0x1000 ? PS : 0));
 	else if (r % 32 == 1)
-		set(entry, (any_page() & ~(SUPERPAGE - 1)) | 1UL << (13 + r / 32 % 8) | PS | any_flags());
+		set(entry, (any_page() & ~(SUPERPAGE - 1)) | UINT64_C(1) << (13 + r / 32 % 8) | PS | any_flags());
 	else if (r % 4)
 		set(entry, (ARENA + r / 32 % EXTENTS * SUPERPAGE) | PS | any_flags());
 	else
@@ -153,7 +153,7 @@ static void access_one(void)
 	/* Not its own code and stack, which tables of any content may name, nor what the walk itself changes. */
 	if ((want.code == NONE || want.nowhere) && !own(want.physical) && want.physical < LOW)
 		return;
-	if (want.code == NONE && ((uint64_t)want.leaf & ~(PAGE - 1)) == (want.physical & ~(PAGE - 1)))
+	if (want.code == NONE && (address_of(want.leaf) & ~(PAGE - 1)) == (want.physical & ~(PAGE - 1)))
 		return;
 	/* Either forgets what is known of this address. */
 	if (draw(&state) & 1)
@@ -164,12 +164,12 @@ static void access_one(void)
 	accesses++;
 	if (want.nowhere) {
 		/* A fault, or all-ones where no device answers: never memory. The local APIC is a device. */
-		check(got != NONE || write || value == ~0UL || want.physical >> 12 == 0xfee00,
+		check(got != NONE || write || value == ~UINT64_C(0) || want.physical >> 12 == 0xfee00,
 		      "%lx (%lx): %lx from a frame that is not there", where, want.physical, value);
 		return;
 	}
 	check(got == want.code, "%s of %lx (%lx, entry %lx): %lx, not %lx", write ? "write" : "read", where,
-	      want.physical, want.leaf ? *want.leaf : 0UL, (uint64_t)got, (uint64_t)want.code);
+	      want.physical, want.leaf ? *want.leaf : UINT64_C(0), (uint64_t)got, (uint64_t)want.code);
 	faults += got != NONE;
 	if (got != NONE)
 		return;
@@ -185,7 +185,7 @@ void test(void)
 {
 	uint64_t operations = argument("operations", 20000);
 
-	state = argument("seed", 1) * 0x9e3779b97f4a7c15UL | 1;
+	state = argument("seed", 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
 	for (uint64_t extent = 0; extent < EXTENTS; extent++)
 		tag_extent(ARENA + extent * SUPERPAGE);
 	for (uint64_t i = 0; i < operations; i++) {

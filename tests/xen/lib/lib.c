@@ -4,6 +4,7 @@
 
 #include "lib.h"
 
+#define HYPERVISOR_memory_op 12
 #define HYPERVISOR_event_channel_op 32
 #define HYPERVISOR_hvm_op 34
 #define HYPERVISOR_sched_op 29
@@ -14,24 +15,24 @@
 #define HVM_PARAM_CONSOLE_PFN 17
 #define HVM_PARAM_CONSOLE_EVTCHN 18
 #define DOMID_SELF 0x7ff0
+#define XENMEM_decrease_reservation 1
+#define XENMEM_populate_physmap 6
 #define PAGE_FAULT 14
 #define OUT_BYTES 2048
 
 extern char hypercall_page[];
 extern char stubs[];
-extern char try_read_end[], try_write_end[], try_jump_end[];
-extern uint64_t l4_table[];
+extern char try_read_end[], try_write_end[], try_jump_end[], try_jump_fault[];
 
 static volatile struct console {
 	char in[1024], out[OUT_BYTES];
 	uint32_t in_cons, in_prod, out_cons, out_prod;
 } *console;
-static uint32_t console_port;
 static const char *command_line = "";
 static uint64_t tables = 0x3000000;
 uint64_t *window_l2;
 
-long hypercall(unsigned int number, uint64_t a, uint64_t b, uint64_t c)
+long hypercall(unsigned int number, uintptr_t a, uintptr_t b, uintptr_t c)
 {
 	long result;
 
@@ -47,10 +48,27 @@ static void cpuid(uint32_t leaf, uint32_t *out)
 	asm volatile("cpuid" : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]), "=d"(out[3]) : "a"(leaf), "c"(0));
 }
 
+void yield(void)
+{
+	hypercall(HYPERVISOR_sched_op, SCHEDOP_yield, 0, 0);
+}
+
+static uint64_t parameter(uint32_t index)
+{
+	struct {
+		uint16_t domain, padding;
+		uint32_t index;
+		uint64_t value;
+	} param = { DOMID_SELF, 0, index, 0 };
+
+	hypercall(HYPERVISOR_hvm_op, HVMOP_get_param, (uintptr_t)&param, 0);
+	return param.value;
+}
+
 static void put(char letter)
 {
 	while (console->out_prod - console->out_cons >= OUT_BYTES)
-		hypercall(HYPERVISOR_sched_op, SCHEDOP_yield, 0, 0);
+		yield();
 	console->out[console->out_prod % OUT_BYTES] = letter;
 	__sync_synchronize();
 	console->out_prod++;
@@ -70,7 +88,7 @@ static void put_number(uint64_t number, unsigned int base)
 
 static void vprint(const char *format, va_list list)
 {
-	uint32_t send = console_port;
+	uint32_t send;
 
 	for (; *format; format++) {
 		if (*format != '%') {
@@ -87,7 +105,9 @@ static void vprint(const char *format, va_list list)
 		else
 			put_number(va_arg(list, uint64_t), 16);
 	}
-	hypercall(HYPERVISOR_event_channel_op, EVTCHNOP_send, (uint64_t)&send, 0);
+	/* Another one after a restore. */
+	send = parameter(HVM_PARAM_CONSOLE_EVTCHN);
+	hypercall(HYPERVISOR_event_channel_op, EVTCHNOP_send, (uintptr_t)&send, 0);
 }
 
 /* Numbers are 64 bits: each is given as uint64_t, and its format has an l. */
@@ -105,9 +125,9 @@ static void __attribute__((noreturn)) end(void)
 	uint32_t reason = 0; /* poweroff */
 
 	while (console->out_cons != console->out_prod)
-		hypercall(HYPERVISOR_sched_op, SCHEDOP_yield, 0, 0);
+		yield();
 	for (;;)
-		hypercall(HYPERVISOR_sched_op, SCHEDOP_shutdown, (uint64_t)&reason, 0);
+		hypercall(HYPERVISOR_sched_op, SCHEDOP_shutdown, (uintptr_t)&reason, 0);
 }
 
 void failure(const char *format, ...)
@@ -129,12 +149,12 @@ void skip(const char *why)
 }
 
 struct frame {
-	uint64_t vector, code, rip, cs, flags, rsp, ss;
+	uintptr_t vector, code, ip, cs, flags;
 };
 
 /* A page fault of one of the three that may: goes on at its end, with the error code as what it returns. */
-uint64_t on_exception(struct frame *frame);
-uint64_t on_exception(struct frame *frame)
+uintptr_t on_exception(struct frame *frame);
+uintptr_t on_exception(struct frame *frame)
 {
 	static const struct {
 		void *start, *end;
@@ -143,20 +163,20 @@ uint64_t on_exception(struct frame *frame)
 		{ try_write, try_write_end },
 		{ try_jump, try_jump_end },
 	};
-	uint64_t cr2;
+	uintptr_t cr2;
 
 	asm volatile("mov %%cr2, %0" : "=r"(cr2));
 	for (int i = 0; i < 3 && frame->vector == PAGE_FAULT; i++)
-		if (frame->rip >= (uint64_t)may[i].start && frame->rip < (uint64_t)may[i].end) {
-			frame->rip = (uint64_t)may[i].end;
+		if (frame->ip >= (uintptr_t)may[i].start && frame->ip < (uintptr_t)may[i].end) {
+			frame->ip = (uintptr_t)may[i].end;
 			return frame->code;
 		}
 	if (frame->vector == PAGE_FAULT && (frame->code & PF_I)) { /* what try_jump() called: back to it */
-		frame->rsp += 8;
-		frame->rip = (uint64_t)try_jump_end;
+		frame->ip = (uintptr_t)try_jump_fault;
 		return frame->code;
 	}
-	failure("exception %lu code %lx at %lx, cr2 %lx", frame->vector, frame->code, frame->rip, cr2);
+	failure("exception %lu code %lx at %lx, cr2 %lx", (uint64_t)frame->vector, (uint64_t)frame->code,
+		(uint64_t)frame->ip, (uint64_t)cr2);
 }
 
 static void set_handlers(void)
@@ -167,11 +187,11 @@ static void set_handlers(void)
 	} idt[32];
 	struct {
 		uint16_t limit;
-		uint64_t base;
-	} __attribute__((packed)) pointer = { sizeof(idt) - 1, (uint64_t)idt };
+		uintptr_t base;
+	} __attribute__((packed)) pointer = { sizeof(idt) - 1, (uintptr_t)idt };
 
 	for (int i = 0; i < 32; i++) {
-		uint64_t stub = (uint64_t)stubs + 16 * i;
+		uint64_t stub = address_of(stubs) + 16 * i;
 
 		idt[i].low = stub;
 		idt[i].selector = 8;
@@ -182,35 +202,59 @@ static void set_handlers(void)
 	asm volatile("lidt %0" ::"m"(pointer));
 }
 
-static uint64_t parameter(uint32_t index)
-{
-	struct {
-		uint16_t domain, padding;
-		uint32_t index;
-		uint64_t value;
-	} param = { DOMID_SELF, 0, index, 0 };
-
-	hypercall(HYPERVISOR_hvm_op, HVMOP_get_param, (uint64_t)&param, 0);
-	return param.value;
-}
-
-static void find_xen(uint64_t start_info)
+static uint32_t xen_leaf(void)
 {
 	uint32_t regs[4], leaf;
-	uint64_t page = (uint64_t)hypercall_page;
 
 	for (leaf = 0x40000000; leaf < 0x40010000; leaf += 0x100) {
 		cpuid(leaf, regs);
 		if (regs[1] == 0x566e6558) /* XenV */
 			break;
 	}
-	cpuid(leaf + 2, regs);
+	return leaf;
+}
+
+uint16_t own_domain(void)
+{
+	uint32_t regs[4];
+
+	cpuid(xen_leaf() + 4, regs);
+	return regs[2];
+}
+
+static long change(unsigned int op, uint64_t frame, unsigned int order)
+{
+	unsigned long frames[1] = { frame };
+	struct {
+		unsigned long *extents, count;
+		uint32_t order, flags;
+		uint16_t domain;
+	} what = { frames, 1, order, 0, DOMID_SELF };
+
+	return hypercall(HYPERVISOR_memory_op, op, (uintptr_t)&what, 0);
+}
+
+long give_back(uint64_t frame, unsigned int order)
+{
+	return change(XENMEM_decrease_reservation, frame, order);
+}
+
+long ask_for(uint64_t frame, unsigned int order)
+{
+	return change(XENMEM_populate_physmap, frame, order);
+}
+
+static void find_xen(uint64_t start_info)
+{
+	uint32_t regs[4];
+	uint64_t page = address_of(hypercall_page);
+
+	cpuid(xen_leaf() + 2, regs);
 	asm volatile("wrmsr" ::"c"(regs[1]), "a"((uint32_t)page), "d"((uint32_t)(page >> 32)) : "memory");
-	console = (void *)(parameter(HVM_PARAM_CONSOLE_PFN) * PAGE);
-	console_port = parameter(HVM_PARAM_CONSOLE_EVTCHN);
+	console = (void *)at(parameter(HVM_PARAM_CONSOLE_PFN) * PAGE);
 	/* struct hvm_start_info: magic, version, flags, nr_modules, modlist, cmdline */
 	if (*at(start_info + 24))
-		command_line = (const char *)*at(start_info + 24);
+		command_line = (const char *)at(*at(start_info + 24));
 }
 
 uint64_t argument(const char *name, uint64_t otherwise)
@@ -255,26 +299,26 @@ uint64_t *l2_entry(uint64_t address)
 
 static void make_window(void)
 {
+	window_l2 = new_table();
 	uint64_t *l3 = new_table();
 
-	window_l2 = new_table();
-	l3[WINDOW >> 30 & 511] = (uint64_t)window_l2 | P | RW | A;
-	l4_table[WINDOW >> 39 & 511] = (uint64_t)l3 | P | RW | A;
+	l3[WINDOW >> 30 & 511] = address_of(window_l2) | P | RW | A;
+	top_table[WINDOW >> 39 & 511] = address_of(l3) | P | RW | A;
 }
 
 uint64_t tag_of(uint64_t physical)
 {
-	return (physical & ~(PAGE - 1)) * 0x9e3779b97f4a7c15UL | 1;
+	return (physical & ~(PAGE - 1)) * UINT64_C(0x9e3779b97f4a7c15) | 1;
 }
 
 void tag_extent(uint64_t physical)
 {
 	for (uint64_t page = physical; page < physical + SUPERPAGE; page += PAGE)
-		*(volatile uint64_t *)page = tag_of(page);
+		set(at(page), tag_of(page));
 }
 
-void lib_main(uint64_t start_info);
-void lib_main(uint64_t start_info)
+void lib_main(uintptr_t start_info);
+void lib_main(uintptr_t start_info)
 {
 	find_xen(start_info);
 	set_handlers();

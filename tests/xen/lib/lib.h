@@ -6,17 +6,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PAGE 4096UL
+#define PAGE UINT64_C(4096)
 #define SUPERPAGE (512 * PAGE)
 
-#define P 0x001UL
-#define RW 0x002UL
-#define US 0x004UL
-#define A 0x020UL
-#define D 0x040UL
-#define PS 0x080UL
-#define NX (1UL << 63)
-#define ADDRESS 0x000ffffffffff000UL
+#define P UINT64_C(0x001)
+#define RW UINT64_C(0x002)
+#define US UINT64_C(0x004)
+#define A UINT64_C(0x020)
+#define D UINT64_C(0x040)
+#define PS UINT64_C(0x080)
+#define NX (UINT64_C(1) << 63)
+#define ADDRESS UINT64_C(0x000ffffffffff000)
 
 /* Error codes of page faults; NONE: there was no fault. */
 #define NONE (-1L)
@@ -26,9 +26,10 @@
 #define PF_I 16
 
 /* 24 MiB at 16 MiB, which hold nothing: the tests' own. 8 MiB from 48 MiB are the library's tables. */
-#define ARENA 0x1000000UL
+#define ARENA UINT64_C(0x1000000)
 #define EXTENTS 12
-#define WINDOW 0x40000000000UL /* where tests map: 1 GiB, by one l2 table */
+/* Where tests map: 1 GiB, by one l2 table. */
+#define WINDOW UINT64_C(0x40000000000)
 
 extern const char test_name[];
 void test(void);
@@ -52,25 +53,33 @@ uint64_t argument(const char *name, uint64_t otherwise);
 /* A number of the sequence that `state` stands in (xorshift64, Marsaglia 2003). */
 uint64_t draw(uint64_t *state);
 
+/* What CR3 names. */
+extern uint64_t top_table[];
 /* The window's l2 table, and its entry for an address. */
 extern uint64_t *window_l2;
 uint64_t *l2_entry(uint64_t address);
+/* The frame of what is mapped to itself. */
+static inline uint64_t address_of(const void *what)
+{
+	return (uintptr_t)what;
+}
+
 /* A page that may become a page table. */
 void *new_table(void);
 
 static inline uint64_t *at(uint64_t physical)
 {
-	return (uint64_t *)physical;
+	return (uint64_t *)(uintptr_t)physical;
 }
 
 static inline void invlpg(uint64_t address)
 {
-	asm volatile("invlpg (%0)" ::"r"(address) : "memory");
+	asm volatile("invlpg (%0)" ::"r"((uintptr_t)address) : "memory");
 }
 
 static inline void flush(void)
 {
-	uint64_t cr3;
+	uintptr_t cr3;
 
 	asm volatile("mov %%cr3, %0; mov %0, %%cr3" : "=r"(cr3)::"memory");
 }
@@ -84,7 +93,14 @@ static inline void set(uint64_t *entry, uint64_t value)
 void tag_extent(uint64_t physical);
 uint64_t tag_of(uint64_t physical);
 
-long hypercall(unsigned int number, uint64_t a, uint64_t b, uint64_t c);
-uint64_t seconds_x1000(void);
+long hypercall(unsigned int number, uintptr_t a, uintptr_t b, uintptr_t c);
+
+/* Gives 2^order frames of its memory back to Xen, or asks for them: 1, 0 where Xen did not, or an error. */
+long give_back(uint64_t frame, unsigned int order);
+long ask_for(uint64_t frame, unsigned int order);
+/* Lets other domains run. */
+void yield(void);
+/* The number of this domain. */
+uint16_t own_domain(void);
 
 #endif

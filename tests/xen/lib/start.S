@@ -5,6 +5,7 @@
  */
 #define PAE	(1 << 5)
 #define LME_NX	((1 << 8) | (1 << 11))
+#define L3_FLAGS 0x27
 #define PG_WP_PE ((1 << 31) | (1 << 16) | 1)
 #define EFER	0xc0000080
 
@@ -31,18 +32,18 @@ entry:
 	add $8, %edi
 	loop 1b
 
-	mov $l2_identity + 0x27, %eax
+	mov $l2_identity + L3_FLAGS, %eax
 	mov $l3_identity, %edi
 	mov $4, %ecx
 2:	mov %eax, (%edi)
 	add $0x1000, %eax
 	add $8, %edi
 	loop 2b
-	movl $l3_identity + 0x27, l4_table
+	movl $l3_identity + 0x27, top_table
 
 	mov $PAE, %eax
 	mov %eax, %cr4
-	mov $l4_table, %eax
+	mov $top_table, %eax
 	mov %eax, %cr3
 	mov $EFER, %ecx
 	rdmsr
@@ -51,10 +52,10 @@ entry:
 	mov $PG_WP_PE, %eax
 	mov %eax, %cr0
 	lgdt gdt_pointer
-	ljmp $8, $long_mode
+	ljmp $8, $paged
 
 	.code64
-long_mode:
+paged:
 	mov $16, %eax
 	mov %eax, %ds
 	mov %eax, %es
@@ -62,7 +63,8 @@ long_mode:
 	xor %eax, %eax
 	mov %eax, %fs
 	mov %eax, %gs
-	mov %ebx, %edi /* hvm_start_info */
+	/* hvm_start_info */
+	mov %ebx, %edi
 	call lib_main
 1:	hlt
 	jmp 1b
@@ -126,7 +128,10 @@ try_jump:			/* (address of a ret) */
 	mov $-1, %rax
 try_jump_end:
 	ret
-	.globl try_read_end, try_write_end, try_jump_end
+try_jump_fault:			/* where it called does not run: its return is still to be had */
+	add $8, %rsp
+	ret
+	.globl try_read_end, try_write_end, try_jump_end, try_jump_fault
 
 	.data
 	.balign 8
@@ -134,12 +139,12 @@ gdt:	.quad 0, 0x00af9a000000ffff, 0x00cf92000000ffff
 	.globl gdt_pointer
 gdt_pointer:
 	.word . - gdt - 1
-	.quad gdt
+	.long gdt, 0
 
 	.bss
 	.balign 4096
-	.globl l4_table, l3_identity, l2_identity, hypercall_page
-l4_table:	.skip 4096
+	.globl top_table, hypercall_page
+top_table:	.skip 4096
 l3_identity:	.skip 4096
 l2_identity:	.skip 4 * 4096
 hypercall_page:	.skip 4096

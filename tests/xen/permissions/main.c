@@ -35,7 +35,7 @@ void test(void)
 {
 	static const uint64_t flags[] = { P | RW, P, P | RW, 0, P | NX, P | RW | NX, 0, P | RW };
 
-	*(volatile uint8_t *)ARENA = 0xc3; /* ret */
+	*(volatile uint8_t *)at(ARENA) = 0xc3; /* ret */
 	for (unsigned int i = 0; i < 4096; i++) {
 		uint64_t where = WINDOW + SUPERPAGE * (i % 3);
 

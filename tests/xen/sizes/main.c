@@ -16,7 +16,7 @@ void test(void)
 		if (kind == 1)
 			for (int i = 0; i < 512; i++)
 				set(table + i, (frame + i * PAGE) | P | RW | A | D);
-		set(entry, kind == 0 ? 0 : kind == 1 ? (uint64_t)table | P | RW | A : frame | PS | P | A | D | RW);
+		set(entry, kind == 0 ? 0 : kind == 1 ? address_of(table) | P | RW | A : frame | PS | P | A | D | RW);
 		if (round & 1)
 			invlpg(WINDOW);
 		else

@@ -10,7 +10,7 @@ void test(void)
 	uint64_t big = WINDOW, small = WINDOW + SUPERPAGE, *table = new_table(), state = 1, value;
 
 	set(l2_entry(big), ARENA | PS | P | RW | A | D);
-	set(l2_entry(small), (uint64_t)table | P | RW | A);
+	set(l2_entry(small), address_of(table) | P | RW | A);
 	tag_extent(ARENA);
 	for (int i = 0; i < 512; i++)
 		set(table + i, (ARENA + i * PAGE) | P | A | D | (i & 1 ? RW : 0));
