@@ -15,6 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from abh.compare import allocators
+from abh.model import organisations
 from abh.report.load import load
 from abh.report.study import Plan, Study, make_study
 from abh.schema import spec
@@ -145,6 +146,22 @@ OTHERS: dict[str, dict[str, int]] = {
     "mcf@xen-shadow~thp-xen2m": {"host_huge_kib": 51200},
 }
 EXPLAINED = {"faults_huge": (12, "count"), "faults_not_covered": (900, "count"), "faults_not_anon": (88, "count")}
+LEVELS = ("user", "kernel", "root")
+# One at least for each figure of other page tables.
+OTHER_TABLES = (("g16", "r4700"), ("g16-s128k", "r4700"), ("radix/radix", "i7-3770"), ("intel-48", "jacob-mudge"))
+
+
+def replay(name: str, machine: str, cycles: int, *, superpages: bool = False, **more: int) -> dict[str, object]:
+    """One run through one organisation, of 1,000 accesses and ten refills."""
+    counted = {"loads": 700, "stores": 200, "fetches": 100, "refills": 10, "refill_cycles": 10 * cycles,
+               "references_flat": 40, "references_most": 4, "handler_instructions_user": 0,
+               "handler_fetches_l2": 0, "handler_fetches_memory": 0}  # fmt: skip
+    for level in LEVELS:
+        counted |= {f"handler_instructions_{level}": 0, f"interrupts_{level}": 0}
+        counted |= {f"table_loads_{level}_{where}": 0 for where in ("l1", "l2", "memory")}
+    counted |= more
+    counters = {"instructions": 1000, "layers": {"total": counted}, "table": {"bytes": 4096, "pages_mapped": 64}}
+    return {"organisation": name, "machine": machine, "superpages": superpages, "counters": counters}
 
 
 def write_asked(folder: Path) -> Path:
@@ -160,8 +177,8 @@ def write_asked(folder: Path) -> Path:
         own = folder / spec.policy(policy).group
         own.mkdir(parents=True, exist_ok=True)
         (own / f"{run}.json").write_text(json.dumps(data), encoding="utf-8")
-    replay = {"cpu": "zen2", "sweep": None, "counters": {"layers": {"guest_user": {"tlb_misses": 1, "accesses": 9}}}}
-    sweep = {"run": "mcf@native~thp", "fingerprint": "", "replays": [replay]}
+    swept = {"cpu": "zen2", "sweep": None, "counters": {"layers": {"guest_user": {"tlb_misses": 1, "accesses": 9}}}}
+    sweep = {"run": "mcf@native~thp", "fingerprint": "", "replays": [swept]}
     for place, kind, said in (("mmu/zen2", "modelled", MODELLED), ("explained", "counted", EXPLAINED)):
         asked = (("tlb-overflow", "native", "thp"), *(("mcf", "kvm-hap", policy) for policy in ("reg", "thp", "abh")))
         for run in (Run(*names) for names in asked):
@@ -176,12 +193,21 @@ def write_asked(folder: Path) -> Path:
         (folder / f"paper/compat/xz@native~{policy}.json").write_text(json.dumps(data), encoding="utf-8")
     (folder / "mmu/sweep").mkdir()
     (folder / "mmu/sweep/mcf@native~thp.json").write_text(json.dumps(sweep), encoding="utf-8")
-    counted = {"loads": 6, "stores": 3, "fetches": 1, "refills": 1, "refill_cycles": 37, "table_loads_user_l1": 2}
-    other = {"organisation": "g16", "machine": "r4700", "superpages": False,
-             "counters": {"layers": {"total": counted}, "table": {"bytes": 4000, "pages_mapped": 100}}}  # fmt: skip
-    (folder / "mmu/organisations").mkdir()
-    replayed = {"run": "mcf@native~thp", "fingerprint": "", "replays": [other]}
+    thesis = folder / "mmu/organisations" / organisations.MADE_UP
+    thesis.parent.mkdir(parents=True)
+    others = [replay(name, machine, 37) for name, machine in OTHER_TABLES]
+    replayed = {"run": "mcf@native~thp", "fingerprint": "", "replays": others}
     (folder / "mmu/organisations/mcf@native~thp.json").write_text(json.dumps(replayed), encoding="utf-8")
+    line = {
+        "workload": "task",
+        "organisation": "mpt",
+        "at": 2,
+        "quantity": "cycles",
+        "unit": "cycles",
+        "value": 12_300.0,
+    }
+    made_up = {"fingerprint": "", "kind": "modelled", "lines": [line]}
+    thesis.write_text(json.dumps(made_up), encoding="utf-8")
     walks = {"walk_share": {"value": 0.25, "unit": "ratio", "kind": "measured", "runs": 7}}
     real = result("mcf", "native", "thp") | {"run": "mcf@bare-metal~thp", "environment": "bare-metal", "values": walks}
     real |= {"repeats": 7, "processor": "a Skylake", "microarchitecture": "intel-skylake"}

@@ -17,19 +17,6 @@ from abh.report.study import Study
 
 FIGURES = {figure.name: figure for figure in figures.find()}
 NAMES = ("organisations_answers", "organisations", "thesis_refill", "thesis_tables", "vmcpi")
-LEVELS = ("user", "kernel", "root")
-
-
-def replay(name: str, machine: str, cycles: int, *, superpages: bool = False, **more: int) -> dict[str, object]:
-    counted = {"loads": 700, "stores": 200, "fetches": 100, "refills": 10, "refill_cycles": 10 * cycles,
-               "references_flat": 40, "references_most": 4, "handler_instructions_user": 0,
-               "handler_fetches_l2": 0, "handler_fetches_memory": 0}  # fmt: skip
-    for level in LEVELS:
-        counted |= {f"handler_instructions_{level}": 0, f"interrupts_{level}": 0}
-        counted |= {f"table_loads_{level}_{where}": 0 for where in ("l1", "l2", "memory")}
-    counted |= more
-    counters = {"instructions": 1000, "layers": {"total": counted}, "table": {"bytes": 4096, "pages_mapped": 64}}
-    return {"organisation": name, "machine": machine, "superpages": superpages, "counters": counters}
 
 
 def write(folder: Path, run: str, replays: list[dict[str, object]]) -> None:
@@ -53,9 +40,11 @@ def test_the_four_questions_are_answered_in_words_numbers_and_pictures(study: St
     costs = {"radix": 40, "g16": 30, "h8192": 20, "c8192": 25}
     for environment, policy in itertools.product(organisations.ENVIRONMENTS, ("reg", "abh")):
         share = 0.5 if policy == "abh" else 1
-        flat = [replay(f"{guest}/{host}", "i7-3770", costs[guest] + costs[host]) for guest in costs for host in costs]
+        flat = [
+            matrix.replay(f"{guest}/{host}", "i7-3770", costs[guest] + costs[host]) for guest in costs for host in costs
+        ]
         large = [
-            replay(f"{name}/{name}{more}", "i7-3770", int(share * cost * times), superpages=True)
+            matrix.replay(f"{name}/{name}{more}", "i7-3770", int(share * cost * times), superpages=True)
             for name, cost in costs.items()
             for more, times in (("", 1), ("+stlb", 0.5), ("+ntlb", 1))
         ]
@@ -73,13 +62,13 @@ def test_the_four_questions_are_answered_in_words_numbers_and_pictures(study: St
 
 
 def test_what_was_not_replayed_is_not_answered(study: Study, tmp_path: Path) -> None:
-    write(tmp_path, "sqlite@native~reg", [replay("radix/radix", "i7-3770", 40)])
+    write(tmp_path, "sqlite@native~reg", [matrix.replay("radix/radix", "i7-3770", 40)])
     html = str(FIGURES["organisations_answers"].render(study))
     assert "Not everything that this compares was replayed." in html and "not replayed" in html
 
 
 def test_refills_stand_beside_the_thesis(study: Study, tmp_path: Path) -> None:
-    write(tmp_path, "mcf@native~reg", [replay("g16-s128k", "r4700", 77), replay("g16", "i7-3770", 9)])
+    write(tmp_path, "mcf@native~reg", [matrix.replay("g16-s128k", "r4700", 77), matrix.replay("g16", "i7-3770", 9)])
     rows = FIGURES["thesis_refill"].table(study)
     assert [(row["organisation"], row["value"], row["reference"]) for row in rows] == [("g16-s128k", 77.0, 31.5)]
     html = str(FIGURES["thesis_refill"].render(study))
@@ -102,8 +91,8 @@ def test_made_up_workloads_stand_beside_the_thesis(study: Study, tmp_path: Path)
 def test_vmcpi_is_the_sum_of_its_parts(study: Study, tmp_path: Path) -> None:
     loads = {"table_loads_user_l2": 2, "table_loads_root_memory": 1, "handler_fetches_memory": 1}
     instructions = {"handler_instructions_user": 100, "handler_instructions_root": 40}
-    software = replay("ultrix-48", "jacob-mudge", 0, interrupts_user=3, **loads, **instructions)
-    hardware = replay("intel-48", "jacob-mudge", 33, table_loads_user_l2=1)
+    software = matrix.replay("ultrix-48", "jacob-mudge", 0, interrupts_user=3, **loads, **instructions)
+    hardware = matrix.replay("intel-48", "jacob-mudge", 33, table_loads_user_l2=1)
     write(tmp_path, "mcf@native~reg", [software, hardware])
     rows = {(row["organisation"], row["part"]): row["value"] for row in FIGURES["vmcpi"].table(study)}
     ultrix = {part: value for (name, part), value in rows.items() if name == "ultrix-48"}
