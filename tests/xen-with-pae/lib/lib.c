@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: MIT
+/* The library of Xen's test guests. */
+#include <stdarg.h>
+
+#include "region.h"
+#include "lib.h"
+
+#define HYPERVISOR_memory_op 12
+#define HYPERVISOR_event_channel_op 32
+#define HYPERVISOR_hvm_op 34
+#define HYPERVISOR_sched_op 29
+#define EVTCHNOP_send 4
+#define SCHEDOP_yield 0
+#define SCHEDOP_shutdown 2
+#define HVMOP_get_param 1
+#define HVM_PARAM_CONSOLE_PFN 17
+#define HVM_PARAM_CONSOLE_EVTCHN 18
+#define DOMID_SELF 0x7ff0
+#define XENMEM_decrease_reservation 1
+#define XENMEM_populate_physmap 6
+#define PAGE_FAULT 14
+#define OUT_BYTES 2048
+
+#ifdef __x86_64__
+#define BASE "%%rax"
+#else
+#define BASE "%%eax"
+#endif
+
+extern char hypercall_page[];
+extern char stubs[];
+extern char try_read_end[], try_write_end[], try_jump_end[], try_jump_fault[];
+
+static volatile struct console {
+	char in[1024], out[OUT_BYTES];
+	uint32_t in_cons, in_prod, out_cons, out_prod;
+} *console;
+static const char *command_line = "";
+static uint64_t tables = 0x3000000;
+uint64_t *window_l2;
+
+long hypercall(unsigned int number, uintptr_t a, uintptr_t b, uintptr_t c)
+{
+	long result;
+
+#ifdef __x86_64__
+	asm volatile("call *%[entry]"
+		     : "=a"(result), "+D"(a), "+S"(b), "+d"(c)
+		     : [entry] "r"(hypercall_page + 32 * number)
+		     : "memory", "rcx", "r8", "r9", "r10", "r11");
+#else
+	asm volatile("call *%[entry]"
+		     : "=a"(result), "+b"(a), "+c"(b), "+d"(c)
+		     : [entry] "r"(hypercall_page + 32 * number)
+		     : "memory");
+#endif
+	return result;
+}
+
+static void cpuid(uint32_t leaf, uint32_t *out)
+{
+	asm volatile("cpuid" : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]), "=d"(out[3]) : "a"(leaf), "c"(0));
+}
+
+#ifdef __i386__
+/* What the compiler calls to divide 64 bits (libgcc's; only the 64-bit one is here). */
+uint64_t __udivmoddi4(uint64_t a, uint64_t b, uint64_t *rest);
+uint64_t __udivmoddi4(uint64_t a, uint64_t b, uint64_t *rest)
+{
+	uint64_t quotient = 0, left = 0;
+
+	for (int bit = 63; bit >= 0; bit--) {
+		left = left << 1 | (a >> bit & 1);
+		if (left >= b) {
+			left -= b;
+			quotient |= UINT64_C(1) << bit;
+		}
+	}
+	*rest = left;
+	return quotient;
+}
+
+uint64_t __udivdi3(uint64_t a, uint64_t b);
+uint64_t __udivdi3(uint64_t a, uint64_t b)
+{
+	return __udivmoddi4(a, b, &a);
+}
+
+uint64_t __umoddi3(uint64_t a, uint64_t b);
+uint64_t __umoddi3(uint64_t a, uint64_t b)
+{
+	__udivmoddi4(a, b, &a);
+	return a;
+}
+#endif
+
+void yield(void)
+{
+	hypercall(HYPERVISOR_sched_op, SCHEDOP_yield, 0, 0);
+}
+
+static uint64_t parameter(uint32_t index)
+{
+	struct {
+		uint16_t domain, padding;
+		uint32_t index;
+		uint64_t value;
+	} param = { DOMID_SELF, 0, index, 0 };
+
+	hypercall(HYPERVISOR_hvm_op, HVMOP_get_param, (uintptr_t)&param, 0);
+	return param.value;
+}
+
+static void put(char letter)
+{
+	while (console->out_prod - console->out_cons >= OUT_BYTES)
+		yield();
+	console->out[console->out_prod % OUT_BYTES] = letter;
+	__sync_synchronize();
+	console->out_prod++;
+}
+
+static void put_number(uint64_t number, unsigned int base)
+{
+	char digits[24];
+	int count = 0;
+
+	do {
+		digits[count++] = "0123456789abcdef"[number % base];
+	} while (number /= base);
+	while (count)
+		put(digits[--count]);
+}
+
+static void vprint(const char *format, va_list list)
+{
+	uint32_t send;
+
+	for (; *format; format++) {
+		if (*format != '%') {
+			put(*format);
+			continue;
+		}
+		while (*++format == 'l')
+			;
+		if (*format == 's')
+			for (const char *text = va_arg(list, const char *); *text; text++)
+				put(*text);
+		else if (*format == 'd' || *format == 'u')
+			put_number(va_arg(list, uint64_t), 10);
+		else
+			put_number(va_arg(list, uint64_t), 16);
+	}
+	/* Another one after a restore. */
+	send = parameter(HVM_PARAM_CONSOLE_EVTCHN);
+	hypercall(HYPERVISOR_event_channel_op, EVTCHNOP_send, (uintptr_t)&send, 0);
+}
+
+/* Numbers are 64 bits: each is given as uint64_t, and its format has an l. */
+void print(const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vprint(format, list);
+	va_end(list);
+}
+
+static void __attribute__((noreturn)) end(void)
+{
+	uint32_t reason = 0; /* poweroff */
+
+	while (console->out_cons != console->out_prod)
+		yield();
+	for (;;)
+		hypercall(HYPERVISOR_sched_op, SCHEDOP_shutdown, (uintptr_t)&reason, 0);
+}
+
+void failure(const char *format, ...)
+{
+	va_list list;
+
+	print("ABH test %s failure ", test_name);
+	va_start(list, format);
+	vprint(format, list);
+	va_end(list);
+	print("\n");
+	end();
+}
+
+void skip(const char *why)
+{
+	print("ABH test %s skip %s\n", test_name, why);
+	end();
+}
+
+struct frame {
+	uintptr_t vector, code, ip, cs, flags;
+};
+
+/* A page fault of one of the three that may: goes on at its end, with the error code as what it returns. */
+uintptr_t on_exception(struct frame *frame);
+uintptr_t on_exception(struct frame *frame)
+{
+	static const struct {
+		void *start, *end;
+	} may[] = {
+		{ try_read, try_read_end },
+		{ try_write, try_write_end },
+		{ try_jump, try_jump_end },
+	};
+	uintptr_t cr2;
+
+	asm volatile("mov %%cr2, %0" : "=r"(cr2));
+	for (int i = 0; i < 3 && frame->vector == PAGE_FAULT; i++)
+		if (frame->ip >= (uintptr_t)may[i].start && frame->ip < (uintptr_t)may[i].end) {
+			frame->ip = (uintptr_t)may[i].end;
+			return frame->code;
+		}
+	if (frame->vector == PAGE_FAULT && (frame->code & PF_I)) { /* what try_jump() called: back to it */
+		frame->ip = (uintptr_t)try_jump_fault;
+		return frame->code;
+	}
+	failure("exception %lu code %lx at %lx, cr2 %lx", (uint64_t)frame->vector, (uint64_t)frame->code,
+		(uint64_t)frame->ip, (uint64_t)cr2);
+}
+
+static void set_handlers(void)
+{
+	static struct {
+		uint16_t low, selector, flags, middle;
+#ifdef __x86_64__
+		uint32_t high, zero;
+#endif
+	} idt[32];
+	struct {
+		uint16_t limit;
+		uintptr_t base;
+	} __attribute__((packed)) pointer = { sizeof(idt) - 1, (uintptr_t)idt };
+
+	for (int i = 0; i < 32; i++) {
+		uint64_t stub = address_of(stubs) + 16 * i;
+
+		idt[i].low = stub;
+		idt[i].selector = 8;
+		idt[i].flags = 0x8e00;
+		idt[i].middle = stub >> 16;
+#ifdef __x86_64__
+		idt[i].high = stub >> 32;
+#endif
+	}
+	asm volatile("lidt %0" ::"m"(pointer));
+}
+
+static uint32_t xen_leaf(void)
+{
+	uint32_t regs[4], leaf;
+
+	for (leaf = 0x40000000; leaf < 0x40010000; leaf += 0x100) {
+		cpuid(leaf, regs);
+		if (regs[1] == 0x566e6558) /* XenV */
+			break;
+	}
+	return leaf;
+}
+
+uint16_t own_domain(void)
+{
+	uint32_t regs[4];
+
+	cpuid(xen_leaf() + 4, regs);
+	return regs[2];
+}
+
+static long change(unsigned int op, uint64_t frame, unsigned int order)
+{
+	unsigned long frames[1] = { frame };
+	struct {
+		unsigned long *extents, count;
+		uint32_t order, flags;
+		uint16_t domain;
+	} what = { frames, 1, order, 0, DOMID_SELF };
+
+	return hypercall(HYPERVISOR_memory_op, op, (uintptr_t)&what, 0);
+}
+
+long give_back(uint64_t frame, unsigned int order)
+{
+	return change(XENMEM_decrease_reservation, frame, order);
+}
+
+long ask_for(uint64_t frame, unsigned int order)
+{
+	return change(XENMEM_populate_physmap, frame, order);
+}
+
+static void find_xen(uint64_t start_info)
+{
+	uint32_t regs[4];
+	uint64_t page = address_of(hypercall_page);
+
+	cpuid(xen_leaf() + 2, regs);
+	asm volatile("wrmsr" ::"c"(regs[1]), "a"((uint32_t)page), "d"((uint32_t)(page >> 32)) : "memory");
+	console = (void *)at(parameter(HVM_PARAM_CONSOLE_PFN) * PAGE);
+	/* struct hvm_start_info: magic, version, flags, nr_modules, modlist, cmdline */
+	if (*at(start_info + 24))
+		command_line = (const char *)at(*at(start_info + 24));
+}
+
+uint64_t argument(const char *name, uint64_t otherwise)
+{
+	for (const char *word = command_line; *word; word++) {
+		const char *a = word, *b = name;
+		uint64_t value = 0;
+
+		while (*b && *a == *b)
+			a++, b++;
+		if (*b || *a != '=')
+			continue;
+		while (*++a >= '0' && *a <= '9')
+			value = value * 10 + *a - '0';
+		return value;
+	}
+	return otherwise;
+}
+
+uint64_t draw(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+void *new_table(void)
+{
+	uint64_t *table = at(tables);
+
+	tables += PAGE;
+	for (int i = 0; i < 512; i++)
+		table[i] = 0;
+	return table;
+}
+
+uint64_t *l2_entry(uint64_t address)
+{
+	return window_l2 + (address >> 21 & 511);
+}
+
+static void make_window(void)
+{
+	window_l2 = new_table();
+#ifdef __x86_64__
+	uint64_t *l3 = new_table();
+
+	l3[WINDOW >> 30 & 511] = address_of(window_l2) | P | RW | A;
+	top_table[WINDOW >> 39 & 511] = address_of(l3) | P | RW | A;
+#else
+	top_table[WINDOW >> 30] = address_of(window_l2) | P;
+	flush(); /* which reads all four */
+#endif
+}
+
+uint64_t tag_of(uint64_t physical)
+{
+	return (physical & ~(PAGE - 1)) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+}
+
+void tag_extent(uint64_t physical)
+{
+	for (uint64_t page = physical; page < physical + SUPERPAGE; page += PAGE)
+		set(at(page), tag_of(page));
+}
+
+void lib_main(uintptr_t start_info);
+void lib_main(uintptr_t start_info)
+{
+	find_xen(start_info);
+	set_handlers();
+	make_window();
+	print("ABH test %s begins\n", test_name);
+	/* The MMU model counts and checks what is between marks. They are instructions of both modes. */
+	if (!argument("beside", 0))
+		asm volatile("nopl %c0(" BASE ")" ::"i"(ABH_REGION_BEGIN) : "memory");
+	test();
+	asm volatile("nopl %c0(" BASE ")" ::"i"(ABH_REGION_END) : "memory");
+	print("ABH test %s success\n", test_name);
+	end();
+}
