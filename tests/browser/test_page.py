@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from selenium.webdriver.remote.webdriver import WebDriver
 
+from abh.report.page import SECTIONS
+
 WIDTHS = (1280, 390)
 SCHEMES = ("light", "dark")
 
@@ -199,7 +201,8 @@ def test_a_link_leads_to_its_section(browser: WebDriver, page: str) -> None:
         "return [...document.querySelectorAll('nav a')]"
         ".map(a => [a.innerText, !!document.getElementById(a.hash.slice(1)), a.offsetHeight])"
     )
-    assert len(links) == 11
+    titles = [title for _, _, title in SECTIONS]  # the made-up study has a figure in each
+    assert [name for name, _, _ in links if name in titles] == titles
     for name, exists, height in links:
         assert exists and height >= 24, name
 
