@@ -169,6 +169,9 @@ static bool judge(const struct effect *effect, bool set, bool copies)
 
 	if (seen == want)
 		return true;
+	/* A copy has the heap of this program, which begins with a hugepage by chance, one time in 256. */
+	if (copies && effect->seen == heap_has_offset && heap_is_far() && !heap_has_offset())
+		return true;
 	printf("# %s %s: in %s programs %d for its effect, expected %d\n", effect->knob,
 	       set ? effect->value : "as it was", copies ? "running" : "new", seen, want);
 	return false;
