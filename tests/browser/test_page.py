@@ -203,6 +203,7 @@ def test_a_link_leads_to_its_section(browser: WebDriver, page: str) -> None:
     )
     titles = [title for _, _, title in SECTIONS]  # the made-up study has a figure in each
     assert [name for name, _, _ in links if name in titles] == titles
+    assert len(links) == len(titles) + 5  # what stands before and after the argument
     for name, exists, height in links:
         assert exists and height >= 24, name
 
