@@ -15,10 +15,7 @@ const struct test *const themes[] = { slack_extended, slack_in_the_way, slack_li
 
 int main(int argc, char **argv)
 {
-	/* It would make hugepages as well, at any time: faults are compared. Once, as writing this wakes it. */
-	if (argc < 2 || strcmp(argv[1], "case")) {
-		write_file("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "100000000");
+	if (argc < 2 || strcmp(argv[1], "case"))
 		write_file(KNOBS "unused_kib", NO_BOUND);
-	}
 	return run_tests(argc, argv);
 }

@@ -67,7 +67,7 @@ static int policy_at(const char *at)
 	return policy;
 }
 
-/* The program's part has the policy and moves; its slack has none, and is in nobody's way. */
+/* The program's part has the policy and moves, and its slack with it: so the hugepage stays whole. */
 static void policy_of_a_mapping(void)
 {
 	unsigned long nodes = 1ul << 1;
@@ -81,9 +81,11 @@ static void policy_of_a_mapping(void)
 		fails("mbind: %s", strerror(errno));
 	all_on(1, at, ODD, "what mbind() names");
 	expect(at, ODD, 1, "what mbind() names");
-	if (on() && policy_at(at + ODD) != POLICY_DEFAULT)
+	if (on() && policy_at(at + ODD) != POLICY_BIND)
 		fails("slack has policy %d", policy_at(at + ODD));
-	/* What it takes from the slack has its policy. */
+	if (on() && in_hugepages(at, ODD) != ODD)
+		fails("mbind() has split the hugepage");
+	/* What it grows into has its policy. */
 	if (mremap(at, ODD, ODD + 16 * PAGE, 0) != at)
 		fails("mremap() in place: %s", strerror(errno));
 	fill(at + ODD, 16 * PAGE, 2);
