@@ -25,7 +25,7 @@ from abh.model import mmu
 from abh.schema import result, spec
 from abh.schema.result import Result, Value
 from abh.schema.workload import Workload
-from abh.study import faults
+from abh.study import aligned, faults
 
 # What an agent reports, with its unit and kind; anything else it says is an error of the bench.
 REPORTED: dict[str, tuple[str, result.Kind]] = {
@@ -295,6 +295,7 @@ def values_of(cell: Cell, said: Said, region: str) -> dict[str, Value]:
         source = cell.environment.host_huge
         why = source.why if source and source.why else "the host reported nothing"
         values["host_huge_kib"] = Value.unknown("KiB", "counted", why)
+    values |= aligned.values_of(cell.environment.paging, values)
     table = said.faults if said.end else []  # of a guest that died it may be cut short
     return {**values, **faults.values_of(table), **_counted_outside(cell, region)}
 

@@ -24,7 +24,7 @@ from abh.host import doctor
 from abh.machine import emulated, qemu
 from abh.schema import spec
 from abh.schema.result import Result, Value
-from abh.study import cell
+from abh.study import aligned, cell
 
 MEASURED = paths.LOCAL
 DEVICE = doctor.KVM
@@ -123,7 +123,7 @@ def run(one: cell.Cell, accelerator: str = "kvm") -> Result:
     said = cell.listen([line.rstrip("\r") for line in console.split("\n")])
     outcome, reason = cell.judge(one, said, problem, console)
     values = cell.values_of(one, said, "")
-    for name in ("instructions", "vm_exits", "host_huge_kib"):
+    for name in ("instructions", "vm_exits", "host_huge_kib", aligned.LEAST, aligned.MOST):
         values[name] = Value.unknown(values[name].unit, "counted", NOT_COUNTED)
     if (elapsed := values.get("elapsed")) and elapsed.value is not None:
         values["elapsed"] = Value.of(elapsed.value, elapsed.unit, "measured")

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from abh.report import figures, panels, svg, tables
 from abh.report.study import GUEST_HUGE, HOST_HUGE, HOST_MAPPED, Number, Study, divide, missing
 from abh.schema.spec import Run
+from abh.study import aligned
 
 ORDER = 20
 TITLE = "Host coverage"
@@ -39,7 +40,7 @@ def bounds(study: Study, run: Run) -> tuple[Number, Number]:
         return (huge if huge.value is None else guest,) * 2
     if guest.value > 1:
         return (missing("the guest had more in hugepages than the host had mapped when it was looked at"),) * 2
-    least, most = max(0.0, guest.value + huge.value - 1), min(guest.value, huge.value)
+    least, most = aligned.bounds(guest.value, huge.value, 1)
     return Number(least, huge.unit, huge.kind), Number(most, huge.unit, huge.kind)
 
 

@@ -19,7 +19,7 @@ from abh.build import components
 from abh.errors import AbhError
 from abh.machine import emulated
 from abh.schema import result, spec
-from abh.study import cell
+from abh.study import aligned, cell
 
 INIT_HOST = paths.CHECKOUT / "agent/init-host"
 PROTOCOL = paths.CHECKOUT / "agent/protocol.h"
@@ -380,10 +380,35 @@ def test_values_have_their_units_and_kinds():
         "alloc_ratio": (512 * 100 / (512 * 100 + 900), "ratio", "counted"),
         "instructions": (2001, "instructions", "counted"),
         "vm_exits": (12, "exits", "counted"),
+        **dict.fromkeys((aligned.LEAST, aligned.MOST), (None, "ratio", "counted")),
     }
-    noted = {name: value.reason for name, value in got.items() if value.reason}
+    noted = {name: value.reason for name, value in got.items() if value.reason and value.value is not None}
     assert noted.keys() == {"minor_faults", "huge_faults", "rss_peak_kib"}
     assert all("the workload's control group" in note for note in noted.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "guest", "host", "mapped", "shares"),
+    [
+        ("kvm-hap", 60, 80, 100, (0.4, 0.6)),  # of 100 KiB that the host has mapped 20 are not huge
+        ("kvm-hap", 60, 0, 100, (0, 0)),
+        ("xen-hap", 60, 100, 100, (0.6, 0.6)),
+        ("kvm-shadow", 60, 80, 20, (0, 0.6)),  # the guest's kernel has hugepages in the shadow, too
+        ("xen-shadow", 60, 0, 100, (0, 0)),
+        ("xen-pv", 0, 0, None, (0, 0)),
+        ("kvm-hap", 120, 80, 100, None),
+        ("kvm-hap", 60, 80, -1, None),
+        ("kvm-hap", 60, 80, None, None),
+        ("native", 60, 80, 100, None),
+    ],
+)
+def test_what_is_huge_in_guest_and_host_is_between_bounds(name, guest, host, mapped, shares):
+    lines = ["ABH value rss_peak_kib 100", f"ABH value guest_huge_kib {guest}", f"ABH value host_huge_kib {host}"]
+    lines += [] if mapped is None else [f"ABH value host_mapped_kib {mapped}"]
+    got = values(one(f"sqlite@{name}~thp"), *lines)
+    least, most = got[aligned.LEAST], got[aligned.MOST]
+    assert (least.value, most.value) == (shares or (None, None))
+    assert least.reason and ("no hypervisor" in least.reason) == (name == "native")
 
 
 @pytest.mark.parametrize("region", ["", REGION + REGION, '{"region": 1, "error": "begin without an end"}\n'])
