@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The packages in a Debian 13 that boots: installed and upgraded, then booted into the kernel that lies in its /boot,
-with the modules beside it, and removed (tests/debs/vm/init)."""
+with the modules beside it, then into the hypervisor that lies there, and removed (tests/debs/vm/init)."""
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import tarfile
@@ -25,6 +26,7 @@ CMDLINE = (
     "console=ttyS0 loglevel=4 no_timer_check panic=-1 panic_on_warn=1 root=/dev/vda ro rootfstype=erofs"
     ' abh_step={} init=/bin/sh -- -c "mount -t erofs /dev/vdc /srv; exec sh /srv/init"'
 )
+XEN_CMDLINE = "dom0_mem=1664M,max:1664M com1=115200,8n1 console=com1 loglvl=warning spec-ctrl=no xpti=no noreboot"
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +46,17 @@ def disks(made, tmp_path_factory) -> Path:
     return folder
 
 
-def boot(linux: Path, step: str, disks: Path) -> dict[str, str]:
-    """What came of each check of a step, under this kernel."""
+def boot(linux: Path, step: str, disks: Path, xen: Path | None = None) -> dict[str, str]:
+    """What came of each check of a step, under this kernel, alone or in this hypervisor's dom0."""
     words = [*qemu.emulator_words(spec.architecture("x86-64")), *WORDS]
     for name, more in (("system", ",readonly=on"), ("changes", ""), ("job", ",readonly=on")):
         words += ["-drive", f"file=/media/{name},format=raw,if=virtio,cache=unsafe{more}"]
-    words += ["-kernel", f"/in/linux/{linux.name}", "-append", CMDLINE.format(step)]
+    kernel = f"/in/linux/{linux.name}"
+    if xen:  # its options, and the kernel's as those of its first module
+        words += ["-kernel", f"/in/linux/{xen.name}", "-append", XEN_CMDLINE]
+        words += ["-initrd", f"{kernel} {CMDLINE.format(step).replace('ttyS0', 'hvc0')}"]
+    else:
+        words += ["-kernel", kernel, "-append", CMDLINE.format(step)]
     read_only = {qemu.BUILT: components.path_of("qemu"), "/in/linux": linux.parent}
     lines = []
     with qemu.inside(root.path_of("build"), words, read_only=read_only, writable={"/media": disks}) as machine:
@@ -69,8 +76,11 @@ def checks(step: str) -> list[str]:
 def test_packages_install_upgrade_boot_and_go(disks, tmp_path):
     assert boot(components.path_of("linux") / "vmlinuz", "install", disks) == dict.fromkeys(checks("install"), "ok")
     with tarfile.open(disks / "changes", "r:") as tar:
-        (member,) = [each for each in tar if each.name.startswith("./boot/vmlinuz-")]
-        content = tar.extractfile(member)
-        assert content is not None
-        (tmp_path / "vmlinuz").write_bytes(content.read())
-    assert boot(tmp_path / "vmlinuz", "work", disks) == dict.fromkeys(checks("work"), "ok")
+        for member in tar:
+            name = re.fullmatch(r"\./boot/(vmlinuz|xen)-[^/]*(?<!\.config)", member.name)
+            if name and (content := tar.extractfile(member)):
+                packed = content.read()
+                (tmp_path / name[1]).write_bytes(gzip.decompress(packed) if name[1] == "xen" else packed)
+    linux, xen = tmp_path / "vmlinuz", tmp_path / "xen"
+    assert boot(linux, "work", disks) == dict.fromkeys(checks("work"), "ok")
+    assert boot(linux, "under_xen", disks, xen) == dict.fromkeys(checks("under_xen"), "ok")
