@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import threading
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -93,8 +94,8 @@ class Rig:
             self.daemon = None
 
 
-def rig(folder: Path) -> Rig:
-    """The daemon's folders, filled; it is not started yet."""
+def rig(folder: Path, beside: Path | None = None) -> Rig:
+    """The daemon's folders, filled; it is not started yet. One beside another is another host, with the same /out."""
     made = root.path_of("libvirt")
     for name in WRITABLE:
         if (made / name).is_dir():
@@ -104,9 +105,9 @@ def rig(folder: Path) -> Rig:
     for name in ("run/libvirt", "var/log/libvirt/qemu", "etc/libvirt/hooks"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "etc/libvirt/qemu.conf").write_text(QEMU_CONF)
-    (folder / "etc/libvirt/libvirtd.conf").write_text(LIBVIRTD_CONF)
+    (folder / "etc/libvirt/libvirtd.conf").write_text(f'{LIBVIRTD_CONF}host_uuid = "{uuid.uuid4()}"\n')
     words = ["bwrap", "--ro-bind", str(made), "/", "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/sys", "/sys"]
-    words += ["--bind", str(folder), "/out"]
+    words += ["--bind", str(beside or folder), "/out", "--unshare-uts", "--hostname", folder.name]
     for name in WRITABLE:
         words += ["--bind", str(folder / name), f"/{name}"]
     words += ["--unshare-net", "--die-with-parent", "--clearenv"]
