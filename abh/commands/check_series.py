@@ -8,6 +8,7 @@ With --tree, also that the patches apply in order, without fuzz, to an unpacked 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from abh import arguments, output
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.completed(tree, "directory")
     parser.add_argument("--apply", action="store_true", help="fetch each base, and check that the series applies to it")
     output.add_json(parser)
-    parser.add_argument("--build", action="store_true", help="build after every patch, and boot the kernel (slow)")
+    parser.add_argument("--build", action="store_true", help="build after every patch, and boot what boots (slow)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,10 +82,16 @@ def _check_deeper(folder: Path, args: argparse.Namespace) -> str:
         done.append("they apply in order")
     if args.build:
         from abh.build import components
-        from abh.verify import testbed
 
-        boots = components.prefix_of(folder).boots
-        with components.PrefixBuilder(testbed.try_prefix) if boots else components.PrefixBuilder() as builder:
+        attempt = _attempt(components.prefix_of(folder).name)
+        with components.PrefixBuilder(attempt) if attempt else components.PrefixBuilder() as builder:
             series.check_prefixes(one, builder)
-        done.append("each prefix builds and boots" if boots else "each prefix builds")
+        done.append("each prefix builds and boots" if attempt else "each prefix builds")
     return f"{one.name} ({', '.join(done)})"
+
+
+def _attempt(component: str) -> Callable[[series.Series, Path], None] | None:  # type: ignore[name-defined]  # noqa: F821
+    """How a prefix that was built is tried: kernels and hypervisors boot."""
+    from abh.verify import testbed, xen
+
+    return {"linux-prefix": testbed.try_prefix, "xen-prefix": xen.try_prefix}.get(component)

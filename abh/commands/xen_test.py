@@ -81,13 +81,15 @@ def _one(name: str, variant: str, arguments: str = "") -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Run them; status 1 if something does not hold."""
+    from abh.build import components
     from abh.verify import xen
 
     if args.seed is not None and not args.fuzz:
         raise arguments.wrong("--seed is of the adversary", got="--seed without --fuzz", next_step="add --fuzz N")
     todo = jobs(args)
     with output.report(args.json) as report:
-        ended, _ = xen.run(todo, debug=args.debug or args.audit, limit_s=60 * args.minutes)
+        built = components.path_of("xen-debug" if args.debug or args.audit else "xen")
+        ended, _ = xen.run(todo, xen=built, limit_s=60 * args.minutes)
         for each in ended.verdicts:
             counters = " ".join(f"{name}={count}" for name, count in each.counters.items() if count)
             print(f"{each.outcome:8} {each.variant}  {each.reason}  {counters}".rstrip())

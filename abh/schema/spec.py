@@ -215,7 +215,6 @@ class Component(Spec):
     sysfs: bool = False  # its tests ask the running kernel what it has
     on_demand: bool = False  # tests ask for it; a study does not pay for it
     prefix: Name | None = None  # the component that shows that a part of the series builds; None: this one
-    boots: bool = False  # a prefix of its series is tried by booting it
 
 
 WORKLOAD = GroupedShelf("workload", Workload, "workloads/*/workload.toml")

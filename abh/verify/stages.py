@@ -313,9 +313,10 @@ STAGES = {
         Stage("xen", "Xen's shadow page tables, with superpages and without, under small guests", 12, _xen,
               ("hypervisor/xen", "tests/xen", "agent", *BENCH),
               ("xen", "xen-debug", "xen-tests", "qemu"), memory_mib=2600),
-        Stage("series", "every series builds after each of its patches, and each kernel boots", 70,
-              partial(_abh, "check-series", "--build"), (*SERIES, "recipes", "vm-configs/kconfig", "tests/kernel"),
-              ("kernel-tests", "qemu")),
+        Stage("series", "every series builds after each of its patches, each kernel boots, each Xen runs guests", 80,
+              partial(_abh, "check-series", "--build"),
+              (*SERIES, "recipes", "vm-configs/kconfig", "tests/kernel", "tests/xen", "agent"),
+              ("kernel-tests", "xen-tests", "qemu"), memory_mib=2600),
     )
 }  # fmt: skip
 

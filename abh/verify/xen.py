@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from abh import paths
-from abh.build import components
+from abh.build import components, series
+from abh.errors import AbhError
 from abh.machine import emulated
 from abh.schema import spec
 
@@ -17,6 +19,7 @@ TESTS = paths.CHECKOUT / "tests/xen"
 COMPLAINT = "ABH xen "
 # What becomes of a guest at work, and of which.
 MOVED = {"save": "churn", "destroy": "churn", "drop": "wide"}
+SWITCH = "XEN_DOMCTL_SHADOW_OP_SET_SUPERPAGES"
 
 
 @dataclass
@@ -78,13 +81,26 @@ def read(lines: Iterable[str], jobs: Sequence[str]) -> list[Verdict]:
     return list(found.values())
 
 
-def run(jobs: Sequence[str], *, debug: bool, limit_s: float, mmu: str | None = None) -> tuple[Ended, emulated.Ended]:
-    """Boots the host, has it do the jobs (tests/xen/run), and returns what came of them, and how the machine ended."""
+def try_prefix(patches: series.Series, built: Path) -> None:
+    """Boots the Xen made of a prefix of its series: its control domain is para-virtual, guests are of each paging."""
+    switched = any(SWITCH in (patches.folder / name).read_text() for name in patches.patches)
+    jobs = [
+        f"test {name} {paging}"
+        for paging in ("hap 0", *(("shadow 0", "shadow 1") if switched else ("shadow none",)))
+        for name in ("sizes", "tables")
+    ]
+    ended, _ = run(jobs, xen=built, limit_s=900)
+    if not ended.passed:
+        said = [f"{each.variant}: {each.outcome} {each.reason}".rstrip() for each in ended.verdicts]
+        raise AbhError("the Xen built does not run its guests", tail="\n".join([*said, *ended.complaints]))
+
+
+def run(jobs: Sequence[str], *, xen: Path, limit_s: float, mmu: str | None = None) -> tuple[Ended, emulated.Ended]:
+    """Boots the host on that Xen (a folder), has it do the jobs (tests/xen/run), and returns what came of them, and how
+    the machine ended."""
     machine = spec.machine(MACHINE)
     machine = machine.model_copy(update={"cpu": machine.cpu + MORE_CPU})
-    parts = replace(emulated.parts_of(machine, mmu=mmu is not None), tests=components.path_of("xen-tests"))
-    if debug:
-        parts = replace(parts, xen=components.path_of("xen-debug"))
+    parts = replace(emulated.parts_of(machine, mmu=mmu is not None), tests=components.path_of("xen-tests"), xen=xen)
     text = "".join(f"{job}\n" for job in jobs)
     made = emulated.run(machine, "smoke", parts, None, text, icount=True, limit_s=limit_s, mmu=mmu)
     complaints = [line.removeprefix(COMPLAINT) for line in made.lines if line.startswith(COMPLAINT)]

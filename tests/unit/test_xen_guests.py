@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from abh import paths
+from abh.build import series
 from abh.commands import xen_test
+from abh.errors import AbhError
 from abh.schema import spec
 from abh.study import cell
-from abh.verify import xen
+from abh.verify import xen as xen_guests
 
 SAID = """ABH test
 ABH said test:sizes~shadow-1 sizes begins
@@ -44,14 +50,14 @@ def test_policies_differ_from_those_they_extend_by_the_switch_alone() -> None:
 
 
 def test_verdicts_of_the_jobs() -> None:
-    sizes, views, frames = xen.read(SAID, JOBS)
+    sizes, views, frames = xen_guests.read(SAID, JOBS)
     assert (sizes.outcome, sizes.counters) == ("success", {"direct": 12, "shadow_pages": 40})
     assert (views.outcome, views.reason) == ("failure", "4 KiB view, offset 0")
     assert frames.outcome == "crash"  # nothing was said of it
 
 
 def test_superpages_that_did_not_show_are_a_failure() -> None:
-    on, off = xen.Verdict("test:sizes~shadow-1", "success", ""), xen.Verdict("test:sizes~shadow-0", "success", "")
+    on, off = (xen_guests.Verdict(f"test:sizes~shadow-{each}", "success") for each in (1, 0))
     assert len(xen_test.unshown([on, off])) == 1
     on.counters = {"direct": 1}
     off.counters = {"direct": 0, "shadow_pages": 7}
@@ -67,7 +73,7 @@ def test_jobs() -> None:
     every = xen_test.jobs(_arguments())
     assert not any("canary" in job or "fuzz" in job or "test wide" in job for job in every)
     alone = [job for job in every if job.startswith("test ")]
-    assert len(alone) == 3 * (len(xen.names()) - len(xen_test.ASKED))
+    assert len(alone) == 3 * (len(xen_guests.names()) - len(xen_test.ASKED))
     assert "save churn shadow 1 rounds=3000" in every
     fuzz = xen_test.jobs(_arguments(fuzz=7, seed=3, audit=True))
     assert fuzz[0] == "key O"
@@ -81,8 +87,27 @@ def test_what_runs_beside_a_test() -> None:
 
 
 def test_guest_that_was_moved_shows_its_superpages_before() -> None:
-    on = xen.Verdict("save:churn~shadow-1", "success", "", {"before_direct": 3, "direct": 0})
-    off = xen.Verdict("save:churn~shadow-0", "success", "", {"before_shadow_pages": 3, "before_direct": 0})
+    on = xen_guests.Verdict("save:churn~shadow-1", "success", "", {"before_direct": 3, "direct": 0})
+    off = xen_guests.Verdict("save:churn~shadow-0", "success", "", {"before_shadow_pages": 3, "before_direct": 0})
     assert xen_test.unshown([on, off]) == []
     on.counters, off.counters = {"direct": 3}, {"before_direct": 1}
     assert len(xen_test.unshown([on, off])) == 2
+
+
+def test_a_prefix_of_the_series_runs_guests_of_each_paging(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    outcome = "success"
+
+    def machine(jobs: list[str], *, xen: Path, limit_s: float) -> tuple[xen_guests.Ended, None]:
+        asked[:] = jobs
+        return xen_guests.Ended([xen_guests.Verdict("test:sizes~hap", outcome)], []), None
+
+    monkeypatch.setattr(xen_guests, "run", machine)
+    pagings = []
+    for prefix in series.prefixes(series.load(paths.CHECKOUT / "hypervisor/xen/4.20")):
+        xen_guests.try_prefix(prefix, Path("/built"))
+        pagings.append({" ".join(job.split()[2:]) for job in asked})
+    assert pagings[0] == {"hap 0", "shadow none"} and pagings[-1] == {"hap 0", "shadow 0", "shadow 1"}
+    outcome = "crash"
+    with pytest.raises(AbhError, match="does not run its guests"):
+        xen_guests.try_prefix(prefix, Path("/built"))
