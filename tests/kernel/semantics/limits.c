@@ -4,10 +4,12 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../abh.h"
 #include "../cases.h"
 #include "semantics.h"
 
@@ -171,6 +173,51 @@ static void memory_group_heap(void)
 	fits_by_reclaim(use_heap, "8M");
 }
 
+#define SPARSE 4
+
+/* How many hugepages that are nearly all zeros are left where memory is short. */
+int sparse(void)
+{
+	char *at = (char *)(((uintptr_t)map((SPARSE + 1) * HUGE) + HUGE - 1) & ~(HUGE - 1));
+	long before = read_number("/proc/self/smaps_rollup", "AnonHugePages");
+
+	enter_group("64M", "0");
+	madvise(at, SPARSE * HUGE, MADV_HUGEPAGE);
+	for (int i = 0; i < SPARSE; i++)
+		at[(size_t)i * HUGE] = 1;
+	if (read_number("/proc/self/smaps_rollup", "AnonHugePages") - before != (long)(SPARSE * HUGE / KIB))
+		return 99;
+	write_file(GROUP "/memory.reclaim", "16M");
+	return (int)((read_number("/proc/self/smaps_rollup", "AnonHugePages") - before) / (long)(HUGE / KIB));
+}
+
+static int sparse_of_program(bool refuses)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		if (refuses)
+			prctl(PR_SET_ABH, PR_ABH_OFF, 0, 0, 0);
+		execl("/proc/self/exe", "semantics", "sparse", NULL);
+		_exit(98);
+	}
+	waitpid(child, &status, 0);
+	rmdir(GROUP);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 97;
+}
+
+/* Reclaim takes hugepages apart of those that have ABH, and not of others. */
+static void others_stay(void)
+{
+	int ours = sparse_of_program(false), others = sparse_of_program(true);
+
+	if (ours == SKIPPED && others == SKIPPED && access("/sys/fs/cgroup/cgroup.controllers", R_OK))
+		skips("no memory control group");
+	if (ours != (on() ? 0 : SPARSE) || others != SPARSE)
+		fails("of %d hugepages %d are left, and %d of a program that refuses ABH", SPARSE, ours, others);
+}
+
 /* What is asked for fits, a hugepage with its slack does not: it must not be reclaimed for, and nobody be killed. */
 static void memory_group_is_full(void)
 {
@@ -210,6 +257,7 @@ const struct test semantics_limits[] = {
 	{ "vm.max_map_count of a small program", map_count_of_all, false },
 	{ "memory control group: slack is given back", memory_group, false },
 	{ "memory control group: the surplus is given back", memory_group_heap, false },
+	{ "memory control group: others keep their hugepages", others_stay, false },
 	{ "memory control group that is full", memory_group_is_full, false },
 	{ "swapping under pressure", pressure, false },
 	{ NULL, NULL, false },

@@ -41,6 +41,8 @@ int main(int argc, char **argv)
 		return holds_memory();
 	if (!strcmp(what, "finds"))
 		return finds();
+	if (!strcmp(what, "sparse"))
+		return sparse();
 	if (argc > 2 && !strcmp(what, "effect"))
 		return effect(atoi(argv[2]));
 	if (argc > 2 && !strcmp(what, "booted"))

@@ -14,6 +14,7 @@ int layout(void);
 int member(void);
 int holds_memory(void);
 int finds(void);
+int sparse(void);
 int effect(int number);
 int booted(const char *policy);
 
