@@ -36,6 +36,7 @@ organisations! {
     "g64": "guarded table, nodes of 64 entries" => |pairs| Guarded::new(64, pairs);
     "g128": "guarded table, nodes of 128 entries" => |pairs| Guarded::new(128, pairs);
     "g256": "guarded table, nodes of 256 entries" => |pairs| Guarded::new(256, pairs);
+    "gv": "guarded table, nodes as large as what lies in them makes worth while (proposed in the thesis)" => |pairs| Guarded::of_any_size(pairs);
     "g16-s8k": "g16 behind a software TLB of 512 pairs, direct-mapped (the thesis's 1x8K)" => |pairs| stlb(512, 1, pairs);
     "g16-s128k": "g16 behind a software TLB of 8192 pairs, direct-mapped (1x128K)" => |pairs| stlb(8192, 1, pairs);
     "g16-s2x4k": "g16 behind a software TLB of 512 pairs in two ways (2x4K)" => |pairs| stlb(512, 2, pairs);
@@ -59,6 +60,7 @@ organisations! {
     "intel-48": "intel of 48-bit addresses and 8-byte entries: four levels, and as many more cycles" => |_| Multilevel::new(&[9, 9, 9, 9], 8, Leaf::Single, Cost::Cycles(13), false);
     "radix": "four levels of 9 bits and 8-byte entries, walked by hardware that costs its references only: as x86-64 has it" => |_| Multilevel::new(&[9, 9, 9, 9], 8, Leaf::Single, Cost::Cycles(0), false);
     "pa-risc": "hashed table of 4096 entries for all tasks (Jacob & Mudge 1998)" => |pairs| Inverted::new(4096, pairs);
+    "ipt": "inverted table behind 4096 anchors, one for all tasks (surveyed in the thesis)" => |pairs| Inverted::behind_anchors(4096, pairs);
     "notlb": "no TLB: ultrix asked by misses of virtual caches, of 31-bit addresses (Jacob & Mudge 1998)" => |pairs| linear(31, 4, Handlers::ULTRIX, Uses::Caches, pairs);
     "notlb-48": "notlb of 48-bit addresses and 8-byte entries" => |pairs| linear(48, 8, Handlers::ULTRIX, Uses::Caches, pairs);
     "base": "virtual caches, and no translation (Jacob & Mudge 1998)" => |_| Base;

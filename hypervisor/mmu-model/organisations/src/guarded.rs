@@ -7,8 +7,8 @@
 //! the address. A leaf's G holds a wrong index on purpose: it ends the loop, which needs no other test.
 //!
 //! Nodes have one size of 2^k entries and lie on boundaries of k bits, counted up from the pair of base pages (bit 13); the
-//! root decodes what is left at the top. The order of the entries' bits is the thesis's; a leaf points to the 16 bytes
-//! {PTE, PTE, mapping, mapping} of a pair.
+//! root decodes what is left at the top; or nodes change their size (`variable.rs`). The order of the entries' bits is the
+//! thesis's; a leaf points to the 16 bytes {PTE, PTE, mapping, mapping} of a pair.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +16,8 @@ use mmu_model::address::{Machine, PageSize};
 
 use crate::arena::Arena;
 use crate::table::{Level, Pair, Shape, Space, Store, Table, Visit};
+
+mod variable;
 
 /// The lowest bit that a tree decodes: entries of the R4x00's TLB map pairs of pages.
 const LOW: u32 = 13;
@@ -33,6 +35,8 @@ const STEP: u64 = 8;
 pub struct Guarded {
     /// log2 of the entries of a node.
     bits: u32,
+    /// That is how nodes begin; they grow and shrink.
+    variable: bool,
     /// The TLB takes pairs, of large pages too; else only base pages lie in pairs.
     pairs: bool,
     roots: BTreeMap<Space, Machine>,
@@ -49,6 +53,13 @@ struct Entry {
     /// Bits left.
     left: u32,
     to: u64,
+}
+
+impl Entry {
+    /// The node that it points at: it decodes what its guard has left, down to its own shift.
+    const fn next(&self) -> Node {
+        Node { at: Machine::new(self.to), shift: self.next_shift, width: self.left - self.next_shift }
+    }
 }
 
 /// A node on the way to an address.
@@ -135,13 +146,29 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Put an entry that stood elsewhere into this node, for the same key.
+    fn attach(&self, arena: &mut Arena, key: u64, entry: &Entry, leaf: bool) {
+        if leaf {
+            self.write_leaf(arena, key, entry.left, Machine::new(entry.to));
+        } else {
+            self.write_next(arena, key, entry.left, entry.next());
+        }
+    }
+}
+
 impl Guarded {
     /// Nodes of this many entries: a power of two from 2 to 256. Whether the TLB takes pairs of large pages.
     pub fn new(entries: u32, pairs: bool) -> Self {
         assert!(entries.is_power_of_two() && (2..=256).contains(&entries), "{entries} entries a node");
         // Where large pages are single, one of 8 KiB would look like a pair of base pages.
         let sizes = (12..=32).filter(|shift| pairs || *shift != 13).map(PageSize::of_shift).collect();
-        Self { bits: entries.trailing_zeros(), pairs, roots: BTreeMap::new(), sizes }
+        Self { bits: entries.trailing_zeros(), variable: false, pairs, roots: BTreeMap::new(), sizes }
+    }
+
+    /// Nodes that begin with two entries, and are as large as what lies in them makes worth while.
+    pub fn of_any_size(pairs: bool) -> Self {
+        Self { variable: true, ..Self::new(2, pairs) }
     }
 
     /// The bits of an address that a leaf with pages of this size stands for, and where in it a page's entry is.
@@ -191,7 +218,7 @@ impl Guarded {
             if node.is_leaf(index, &entry) {
                 return Some((path, End::Leaf(Machine::new(entry.to))));
             }
-            node = Node { at: Machine::new(entry.to), shift: entry.next_shift, width: self.bits };
+            node = entry.next();
         }
     }
 
@@ -207,7 +234,7 @@ impl Guarded {
             if node.is_leaf(index, &entry) {
                 return Some((Machine::new(entry.to), entry.left));
             }
-            node = Node { at: Machine::new(entry.to), shift: entry.next_shift, width: self.bits };
+            node = entry.next();
         }
     }
 
@@ -225,6 +252,7 @@ impl Guarded {
         let leaf = arena.take(LEAF, LEAF);
         let Some(bit) = differs else {
             node.write_leaf(arena, address, left, leaf);
+            self.fit(arena, space, address);
             return leaf;
         };
         // A node where they part, with what was there and the new leaf.
@@ -233,20 +261,11 @@ impl Guarded {
         let was_leaf = node.is_leaf(index, &old);
         let parts = Self::make(arena, LOW + (bit - LOW) / self.bits * self.bits, self.bits);
         let key = node.key(index, &old);
-        self.attach(arena, parts, key, &old, was_leaf);
+        parts.attach(arena, key, &old, was_leaf);
         parts.write_leaf(arena, address, left, leaf);
         node.write_next(arena, address, parts.shift + parts.width, parts);
+        self.fit(arena, space, address);
         leaf
-    }
-
-    /// Put an entry that stood elsewhere into a node, for the same key.
-    fn attach(&self, arena: &mut Arena, node: Node, key: u64, entry: &Entry, leaf: bool) {
-        if leaf {
-            node.write_leaf(arena, key, entry.left, Machine::new(entry.to));
-        } else {
-            let next = Node { at: Machine::new(entry.to), shift: entry.next_shift, width: self.bits };
-            node.write_next(arena, key, entry.left, next);
-        }
     }
 
     /// Take the leaf of an address out of the tree, with the nodes that are needed no more.
@@ -271,16 +290,17 @@ impl Guarded {
             let over = above.read(arena, above.index(address)).expect("it leads to the node");
             let key = above.key(above.index(address), &over) | node.key(index, &only);
             let was_leaf = node.is_leaf(index, &only);
-            self.attach(arena, above, key, &only, was_leaf);
+            above.attach(arena, key, &only, was_leaf);
             let bytes = 16 << node.width;
             arena.give_back(node.at, bytes, bytes);
             node = above;
         }
+        self.fit(arena, space, address);
         gone.into_iter().filter(|entry| *entry != 0).collect()
     }
 
     /// Every entry below a node: which it is, its node's depth, and whether it is a leaf's.
-    fn walk(&self, arena: &Arena, node: Node, depth: u64, each: &mut impl FnMut(u64, u64, &Entry, bool, u64)) -> u64 {
+    fn walk(arena: &Arena, node: Node, depth: u64, each: &mut impl FnMut(u64, u64, &Entry, bool, u64)) -> u64 {
         let mut nil = 0;
         for index in 0..1 << node.width {
             let Some(entry) = node.read(arena, index) else {
@@ -290,8 +310,8 @@ impl Guarded {
             let leaf = node.is_leaf(index, &entry);
             each(node.key(index, &entry), u64::from(node.shift), &entry, leaf, depth);
             if !leaf {
-                let next = Node { at: Machine::new(entry.to), shift: entry.next_shift, width: self.bits };
-                nil += self.walk(arena, next, depth + 1, each);
+                let next = entry.next();
+                nil += Self::walk(arena, next, depth + 1, each);
             }
         }
         nil
@@ -315,22 +335,22 @@ impl Guarded {
             if node.is_leaf(index, &entry) {
                 return if entry.left < bits { vec![prefix] } else { vec![] };
             }
-            node = Node { at: Machine::new(entry.to), shift: entry.next_shift, width: self.bits };
+            node = entry.next();
         }
         let mut found = vec![];
-        self.keys(arena, node, prefix, &mut found);
+        Self::keys(arena, node, prefix, &mut found);
         found.retain(|(key, left)| (key ^ address) & !low(bits) == 0 && *left < bits);
         found.into_iter().map(|(key, _)| key).collect()
     }
 
     /// Addresses of all leaves below a node, and the bits that each stands for.
-    fn keys(&self, arena: &Arena, node: Node, prefix: u64, found: &mut Vec<(u64, u32)>) {
+    fn keys(arena: &Arena, node: Node, prefix: u64, found: &mut Vec<(u64, u32)>) {
         for index in 0..1 << node.width {
             let Some(entry) = node.read(arena, index) else { continue };
             let key = prefix | node.key(index, &entry) & !low(entry.left);
             if !node.is_leaf(index, &entry) {
-                let next = Node { at: Machine::new(entry.to), shift: entry.next_shift, width: self.bits };
-                self.keys(arena, next, key, found);
+                let next = entry.next();
+                Self::keys(arena, next, key, found);
             } else if found.last() != Some(&(key, entry.left)) {
                 found.push((key, entry.left));
             }
@@ -424,7 +444,7 @@ impl Table for Guarded {
     fn end(&mut self, store: &mut Store, space: Space) -> Vec<u32> {
         let Some(root) = self.root(space) else { return vec![] };
         let mut keys = vec![];
-        self.keys(&store.arena, root, 0, &mut keys);
+        Self::keys(&store.arena, root, 0, &mut keys);
         let gone = keys.into_iter().flat_map(|(key, _)| self.remove(store, space, key)).collect();
         let bytes = 16 << root.width;
         store.arena.give_back(root.at, bytes, bytes);
@@ -436,7 +456,7 @@ impl Table for Guarded {
         let (mut leaves, mut inner, mut depths, mut null) = (0, 0, 0, 0);
         for space in self.roots.keys() {
             let root = self.root(*space).expect("it is listed");
-            null += self.walk(&store.arena, root, 1, &mut |_, _, _, leaf, depth| {
+            null += Self::walk(&store.arena, root, 1, &mut |_, _, _, leaf, depth| {
                 leaves += u64::from(leaf);
                 inner += u64::from(!leaf);
                 depths += if leaf { depth } else { 0 };

@@ -4,6 +4,9 @@
 //! One table for all spaces, of entries of 16 bytes: tag, page's entry, link. The hash is one XOR of upper bits of the
 //! virtual address, which name the space too, with the low bits of the page's number. What collides is chained in a
 //! second table without bound. A large page has an entry for each of its base pages.
+//!
+//! And the inverted table behind an anchor table, which the thesis surveys (section 2.3): pointers of 4 bytes by hash, to
+//! chains of entries that lie elsewhere, one a frame. Ours has one a mapping: what is mapped twice has two.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +19,17 @@ use crate::table::{Level, Pair, Shape, Space, Store, Table, Visit};
 const ENTRY: u64 = 16;
 /// Instructions of the handler (table 4).
 const INSTRUCTIONS: u64 = 20;
+/// Of an anchor.
+const ANCHOR: u64 = 4;
+/// Instructions more for it: its address and its load; an assumption.
+const ANCHORED: u64 = 2;
 
 /// The table.
 #[derive(Debug)]
 pub struct Inverted {
     entries: u64,
+    /// What the hash chooses are pointers.
+    anchored: bool,
     at: Option<Machine>,
     /// What is mapped, for a task's end: the table itself cannot be searched by space.
     mapped: BTreeSet<(Space, u64)>,
@@ -35,11 +44,22 @@ impl Inverted {
     pub fn new(entries: u64, pairs: bool) -> Self {
         assert!(entries.is_power_of_two());
         let sizes = replicated::sizes();
-        Self { entries, at: None, mapped: BTreeSet::new(), chained: 0, sizes, pairs }
+        Self { entries, anchored: false, at: None, mapped: BTreeSet::new(), chained: 0, sizes, pairs }
+    }
+
+    /// Behind so many anchors.
+    pub fn behind_anchors(anchors: u64, pairs: bool) -> Self {
+        Self { anchored: true, ..Self::new(anchors, pairs) }
+    }
+
+    /// Bytes of what the hash chooses.
+    const fn slot(&self) -> u64 {
+        if self.anchored { ANCHOR } else { ENTRY }
     }
 
     fn base(&mut self, store: &mut Store) -> Machine {
-        *self.at.get_or_insert_with(|| store.arena.take(self.entries * ENTRY, 4096))
+        let bytes = self.entries * self.slot();
+        *self.at.get_or_insert_with(|| store.arena.take(bytes, 4096))
     }
 
     /// Page and space, and a bit that tells them from none.
@@ -51,11 +71,16 @@ impl Inverted {
         let page = address << 16 >> 28;
         // Upper bits of the long address: the space, and what of the page's number is above the index.
         let upper = page >> self.entries.trailing_zeros() ^ u64::from(space);
-        base.plus(((page ^ upper) & (self.entries - 1)) * ENTRY)
+        base.plus(((page ^ upper) & (self.entries - 1)) * self.slot())
+    }
+
+    /// The first entry of a chain; there always is one, though empty, where there are no anchors.
+    fn first(&self, store: &Store, head: Machine) -> Option<Machine> {
+        if self.anchored { long(store.arena.get32(head)) } else { Some(head) }
     }
 
     fn find(&self, store: &Store, space: Space, address: u64) -> Option<(Machine, Option<Machine>)> {
-        let mut entry = self.head(self.at?, space, address);
+        let mut entry = self.first(store, self.head(self.at?, space, address))?;
         let mut before = None;
         loop {
             if store.arena.get64(entry) == Self::tag(space, address) {
@@ -66,12 +91,17 @@ impl Inverted {
         }
     }
 
-    fn remove(&mut self, store: &mut Store, entry: Machine, before: Option<Machine>) {
+    fn remove(&mut self, store: &mut Store, head: Machine, entry: Machine, before: Option<Machine>) {
         let arena = &mut store.arena;
         let next = arena.get32(entry.plus(12));
         let goes = match (before, long(next)) {
             (Some(before), _) => {
                 arena.put32(before.plus(12), next);
+                entry
+            }
+            (None, _) if self.anchored => {
+                arena.put32(head, next);
+                self.chained += u64::from(next == 0); // it was the only one, and none of a chain
                 entry
             }
             (None, Some(second)) => {
@@ -107,7 +137,8 @@ impl Slots for Inverted {
             store.arena.put32(at.plus(8), entry);
             if entry == 0 {
                 self.mapped.remove(&(space, address));
-                self.remove(store, at, before);
+                let head = self.head(base, space, address);
+                self.remove(store, head, at, before);
             }
             return;
         }
@@ -116,17 +147,25 @@ impl Slots for Inverted {
         }
         self.mapped.insert((space, address));
         let head = self.head(base, space, address);
-        let mut at = head;
-        if store.arena.get64(head) != 0 {
-            // Chains grow at their end, where the handler comes last.
-            let mut last = head;
-            while let Some(next) = long(store.arena.get32(last.plus(12))) {
-                last = next;
+        let first = self.first(store, head);
+        let at = match first {
+            Some(first) if store.arena.get64(first) == 0 => first,
+            Some(mut last) => {
+                // Chains grow at their end, where the handler comes last.
+                while let Some(next) = long(store.arena.get32(last.plus(12))) {
+                    last = next;
+                }
+                let at = store.arena.take(ENTRY, ENTRY);
+                self.chained += 1;
+                store.arena.put32(last.plus(12), short(at));
+                at
             }
-            at = store.arena.take(ENTRY, ENTRY);
-            self.chained += 1;
-            store.arena.put32(last.plus(12), short(at));
-        }
+            None => {
+                let at = store.arena.take(ENTRY, ENTRY);
+                store.arena.put32(head, short(at));
+                at
+            }
+        };
         store.arena.put64(at, Self::tag(space, address));
         store.arena.put32(at.plus(8), entry);
     }
@@ -152,8 +191,12 @@ impl Table for Inverted {
 
     fn refill(&mut self, store: &mut Store, space: Space, address: u64, visit: &mut dyn Visit) -> Option<Pair> {
         visit.interrupt(Level::User);
-        visit.run(Level::User, 0, INSTRUCTIONS);
-        let mut entry = self.head(self.at?, space, address);
+        visit.run(Level::User, 0, INSTRUCTIONS + if self.anchored { ANCHORED } else { 0 });
+        let head = self.head(self.at?, space, address);
+        if self.anchored {
+            visit.load(Level::User, head, ANCHOR);
+        }
+        let mut entry = self.first(store, head)?;
         loop {
             visit.load(Level::User, entry, ENTRY);
             if store.arena.get64(entry) == Self::tag(space, address) {

@@ -159,42 +159,6 @@ impl Hardware<'_> {
     }
 }
 
-/// What a refill does where hardware walks: no handler, and no virtual loads.
-struct OneWay<'a, 'b> {
-    hardware: &'a mut Hardware<'b>,
-    dimension: Dimension,
-}
-
-impl Visit for OneWay<'_, '_> {
-    fn interrupt(&mut self, _: Level) {}
-
-    fn run(&mut self, _: Level, _: u64, _: u64) {}
-
-    fn spend(&mut self, cycles: u64) {
-        self.hardware.cycles += cycles;
-    }
-
-    fn load(&mut self, level: Level, at: Machine, bytes: u64) {
-        self.hardware.read(self.dimension, level, at.raw(), bytes);
-    }
-
-    fn translates(&mut self, _: InArray) -> bool {
-        unreachable!("tables in virtual memory are refused")
-    }
-
-    fn protect(&mut self, _: InArray, _: [Option<Machine>; 2]) {
-        unreachable!("tables in virtual memory are refused")
-    }
-
-    fn load_virtual(&mut self, _: Level, _: InArray, _: Machine, _: u64) -> bool {
-        unreachable!("tables in virtual memory are refused")
-    }
-
-    fn short_cut(&mut self) {
-        self.hardware.tally.short_cuts += 1;
-    }
-}
-
 /// One host's table, and what remembers its translations.
 struct Host<'a> {
     kept: &'a mut Kept,
@@ -256,7 +220,8 @@ fn walk(
     address: u64,
     truth: &Page,
 ) {
-    let found = kept.table.refill(&mut kept.store, space, address, &mut OneWay { hardware, dimension });
+    let mut walked = Walked { hardware: &mut *hardware, dimension, host: None };
+    let found = kept.table.refill(&mut kept.store, space, address, &mut walked);
     compare(kept, hardware, found, address, truth);
 }
 
@@ -266,13 +231,15 @@ fn compare(kept: &Kept, hardware: &mut Hardware<'_>, found: Option<[u32; 2]>, ad
     hardware.tally.mismatches += u64::from(page != Some(truth));
 }
 
-/// What a refill of a guest's table does: each line is found by the host's first.
-struct TwoWays<'a, 'b, 'c> {
+/// What a refill does where hardware walks: no handler, and no virtual loads. Of a guest's table each line is found by
+/// the host's first.
+struct Walked<'a, 'b, 'c> {
     hardware: &'a mut Hardware<'b>,
-    host: &'a mut Host<'c>,
+    dimension: Dimension,
+    host: Option<&'a mut Host<'c>>,
 }
 
-impl Visit for TwoWays<'_, '_, '_> {
+impl Visit for Walked<'_, '_, '_> {
     fn interrupt(&mut self, _: Level) {}
 
     fn run(&mut self, _: Level, _: u64, _: u64) {}
@@ -282,12 +249,16 @@ impl Visit for TwoWays<'_, '_, '_> {
     }
 
     fn load(&mut self, level: Level, at: Machine, bytes: u64) {
+        let Some(host) = &mut self.host else {
+            self.hardware.read(self.dimension, level, at.raw(), bytes);
+            return;
+        };
         let (line, end) = (self.hardware.caches.line(), at.raw() + bytes);
         let mut next = at.raw();
         while next < end {
             let to = ((next | (line - 1)) + 1).min(end);
             if self.hardware.last[Dimension::Guest as usize] != (GUESTS + next) / line {
-                let machine = self.host.table(self.hardware, next);
+                let machine = host.table(self.hardware, next);
                 self.hardware.read(Dimension::Guest, level, machine, to - next);
             }
             next = to;
@@ -321,7 +292,8 @@ fn walk_guest(
 ) {
     hardware.tally.updates += u64::from(guest.update(space, address, truth.size, Some(*truth)));
     hardware.begin(Dimension::Guest);
-    let found = guest.table.refill(&mut guest.store, space, address, &mut TwoWays { hardware, host });
+    let mut walked = Walked { hardware: &mut *hardware, dimension: Dimension::Guest, host: Some(host) };
+    let found = guest.table.refill(&mut guest.store, space, address, &mut walked);
     compare(guest, hardware, found, address, truth);
 }
 
@@ -450,6 +422,10 @@ impl Organisation for Nested {
         port.bank.walk_cycles[kind as usize] += cycles;
         let leaf = Leaf { machine: page.machine, size: page.size, ..leaf };
         Ok(Refill { leaf, entry: Duo::single(&page), mask: page.mask })
+    }
+
+    fn again(&mut self) {
+        self.tallies = Tallies::default();
     }
 
     fn reach(event: Event, regime: u64) -> Option<(Cause, Option<Reach>)> {

@@ -183,6 +183,32 @@ fn random_pages_make_as_many_nodes_as_printed() {
     }
 }
 
+/// Nodes that grow: over pages that lie close they are wide, so that a walk is as short as of nodes of 256; over pages that
+/// lie apart they are narrow, and no larger than of nodes of 16. When pages go, they shrink.
+#[test]
+fn nodes_that_change_their_size_are_wide_where_pages_lie_close_only() {
+    let made = |name: &str, pages: &[u64]| {
+        let mut made = Made::new(name);
+        pages.iter().for_each(|page| made.map(1, *page));
+        (
+            made.shape("bytes") as f64 / pages.len() as f64,
+            made.shape("depths") as f64 / made.shape("entries_leaf") as f64,
+        )
+    };
+    let mut random = Random::new(5);
+    let close: Vec<u64> = (0..4096).map(|i| (1 << 40) + (i << 12)).collect();
+    let apart: Vec<u64> = (0..4096).map(|_| random.below(1 << 40) & !0xfff).collect();
+    let ((bytes, depth), (_, of_256)) = (made("gv", &close), made("g256", &close));
+    assert!(bytes < 20.0 && depth <= of_256 + 1.0, "{bytes} bytes, {depth} steps, and {of_256}");
+    let ((bytes, depth), (of_2, deep), (of_16, _)) = (made("gv", &apart), made("g2", &apart), made("g16", &apart));
+    assert!(bytes < of_16 && bytes < 2.0 * of_2 && depth < deep / 2.0, "{bytes} bytes, {depth} steps");
+    let mut made = Made::new("gv");
+    close.iter().chain(&apart).for_each(|page| made.map(1, *page));
+    close.iter().for_each(|page| _ = made.table.set(&mut made.store, 1, *page, PageSize::K4, 0));
+    let left = made.shape("bytes") as f64 / apart.len() as f64;
+    assert!(left < 2.0 * of_2, "{left} bytes a page are left, and nodes of 2 have {of_2}");
+}
+
 /// A refill of a guarded table takes 8 instructions and one line a step, and a leaf's line: as deep as the page lies.
 #[test]
 fn a_step_is_eight_instructions_and_sixteen_bytes() {
@@ -369,6 +395,23 @@ fn chains_are_as_long_as_expected() {
     }
     let mean = sum as f64 / refills as f64;
     assert!((mean - 1.25).abs() < 5.0 * (0.25_f64 / refills as f64).sqrt() + 0.001, "{mean}");
+}
+
+/// An inverted table behind anchors takes two references at least: 4 bytes, then entries of 16.
+#[test]
+fn an_anchored_table_is_read_twice_at_least() {
+    let mut made = Made::new("ipt");
+    // Two that meet: their pages differ in a bit of the index and the one above it that is folded on it.
+    let (page, other) = (0x1234_5000, 0x1234_5000 ^ (1 << 24 | 1 << 12));
+    [page, other].into_iter().for_each(|page| made.map(1, page));
+    assert_eq!((made.shape("entries_chained"), made.shape("bytes")), (1, 4 * 4096 + 2 * 16));
+    let sizes = |count: Count| count.loads.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>();
+    assert_eq!(sizes(made.refill(1, page)), [4, 16]);
+    assert_eq!(sizes(made.refill(1, other)), [4, 16, 16]);
+    for (gone, chained, bytes) in [(page, 0, 4 * 4096 + 16), (other, 0, 4 * 4096)] {
+        made.table.set(&mut made.store, 1, gone, PageSize::K4, 0);
+        assert_eq!((made.shape("entries_chained"), made.shape("bytes")), (chained, bytes));
+    }
 }
 
 /// NOTLB: ten instructions at each miss, and twenty and a load more where the table's entry misses as well.

@@ -42,6 +42,9 @@ impl Visit for Done {
 trait Naive {
     fn map(&mut self, address: u64);
     fn refill(&mut self, address: u64) -> Done;
+    fn agrees(&self, done: Done, expected: Done) -> bool {
+        done == expected
+    }
 }
 
 /// A guarded tree is what its keys make of it: below an entry all keys that agree so far; where they part, a node.
@@ -112,8 +115,31 @@ impl Naive for Lists {
     }
 }
 
+/// A guarded tree whose nodes grow is never deeper than one of two entries a node, and as shallow as its widest allow; how
+/// wide each is its history decides, so that only bounds are known without it.
+struct Grown {
+    keys: Vec<u64>,
+}
+
+impl Naive for Grown {
+    fn map(&mut self, address: u64) {
+        self.keys.push(address);
+    }
+
+    fn refill(&mut self, address: u64) -> Done {
+        let mut tree = Tree { bits: 1, keys: vec![] };
+        self.keys.iter().for_each(|key| tree.map(*key));
+        tree.refill(address)
+    }
+
+    fn agrees(&self, done: Done, expected: Done) -> bool {
+        let steps = done.loads - 1;
+        done.instructions == 13 + 8 * steps && 0 < steps && done.loads <= expected.loads && !done.short_cut
+    }
+}
+
 /// One table for all, whose chains grow at their end.
-struct Chains(Vec<Vec<u64>>);
+struct Chains(Vec<Vec<u64>>, u64);
 
 impl Chains {
     fn index(address: u64) -> usize {
@@ -129,7 +155,7 @@ impl Naive for Chains {
 
     fn refill(&mut self, address: u64) -> Done {
         let at = self.0[Self::index(address)].iter().position(|a| *a == address).expect("it is mapped");
-        Done { instructions: 20, loads: at as u64 + 1, short_cut: false }
+        Done { instructions: 20 + 2 * self.1, loads: at as u64 + 1 + self.1, short_cut: false }
     }
 }
 
@@ -191,7 +217,9 @@ fn naive(name: &str) -> Box<dyn Naive> {
         "c512-8-n" => Box::new(Lists::new(64, 8, 27, false)),
         "c512-16-n" => Box::new(Lists::new(32, 16, 27, false)),
         "c8192" => Box::new(Lists::new(2048, 4, 27, true)),
-        "pa-risc" => Box::new(Chains(vec![vec![]; 4096])),
+        "pa-risc" => Box::new(Chains(vec![vec![]; 4096], 0)),
+        "ipt" => Box::new(Chains(vec![vec![]; 4096], 1)),
+        "gv" => Box::new(Grown { keys: vec![] }),
         "g16-s8k" => remembered(512, 1),
         "g16-s128k" => remembered(8192, 1),
         "g16-s2x4k" => remembered(512, 2),
@@ -230,7 +258,9 @@ fn every_refill_does_what_a_naive_one_does() {
             let address = mapped[random.below(mapped.len() as u64) as usize];
             let mut done = Done::default();
             assert!(table.refill(&mut store, 1, address, &mut done).is_some());
-            assert_eq!(done, naive.refill(address), "{}, step {step}, {address:#x}", one.name);
+            let expected = naive.refill(address);
+            let what = || format!("{}, step {step}, {address:#x}: {done:?}, expected {expected:?}", one.name);
+            assert!(naive.agrees(done, expected), "{}", what());
         }
     }
 }

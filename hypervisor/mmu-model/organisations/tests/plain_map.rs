@@ -8,7 +8,7 @@ use mmu_model::address::{Machine, PageSize};
 use mmu_model::synthetic::Random;
 use mmu_model::walk::Rights;
 use mmu_organisations::catalogue;
-use mmu_organisations::table::{InArray, Level, Page, Space, Store, Table, Visit};
+use mmu_organisations::table::{InArray, Level, Page, Pair, Shape, Space, Store, Table, Visit};
 
 /// A TLB that holds a page of a table now and then, and a cache that has a line now and then.
 struct Sometimes(Random);
@@ -45,8 +45,7 @@ struct Both {
 }
 
 impl Both {
-    fn new(name: &str, pairs: bool, seed: u64) -> Self {
-        let table = catalogue::table(name, pairs).unwrap();
+    fn new(table: Box<dyn Table>, pairs: bool, seed: u64) -> Self {
         // The sizes that a machine would have, as far as the table has them.
         let machine = if pairs { [12, 14, 16, 20] } else { [12, 12, 21, 21] }.map(PageSize::of_shift);
         let sizes = machine.into_iter().filter(|size| table.sizes().contains(size)).collect();
@@ -151,8 +150,12 @@ fn address(random: &mut Random, bits: u32) -> u64 {
 }
 
 fn agrees(name: &str, pairs: bool, seed: u64, operations: u64) {
+    agree(name, catalogue::table(name, pairs).unwrap(), pairs, seed, operations);
+}
+
+fn agree(name: &str, table: Box<dyn Table>, pairs: bool, seed: u64, operations: u64) {
     let mut random = Random::new(seed);
-    let mut both = Both::new(name, pairs, seed);
+    let mut both = Both::new(table, pairs, seed);
     let bits = both.table.bits();
     for step in 0..operations {
         let space = 1 + random.below(3) as Space;
@@ -197,6 +200,84 @@ fn every_organisation_is_a_map() {
             for seed in 0..2 {
                 agrees(one.name, pairs, seed, operations());
             }
+        }
+    }
+}
+
+/// What a mutant does wrong.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Fault {
+    /// Every fiftieth change of a mapping is lost.
+    Forgets,
+    /// A refill looks beside the pair that is missed.
+    Misreads,
+    /// A task that ends leaves its mappings.
+    KeepsTasks,
+    /// What is kept elsewhere than in the table stays when a mapping changes.
+    KeepsStale,
+}
+
+/// A structure with a fault.
+struct Mutant {
+    of: Box<dyn Table>,
+    fault: Fault,
+    sets: u64,
+}
+
+impl Table for Mutant {
+    fn sizes(&self) -> &[PageSize] {
+        self.of.sizes()
+    }
+
+    fn bits(&self) -> u32 {
+        self.of.bits()
+    }
+
+    fn set(&mut self, store: &mut Store, space: Space, address: u64, size: PageSize, entry: u32) -> Vec<u32> {
+        self.sets += 1;
+        if self.fault == Fault::Forgets && self.sets % 50 == 0 {
+            return vec![];
+        }
+        self.of.set(store, space, address, size, entry)
+    }
+
+    fn get(&self, store: &Store, space: Space, address: u64) -> (u32, PageSize) {
+        self.of.get(store, space, address)
+    }
+
+    fn refill(&mut self, store: &mut Store, space: Space, address: u64, visit: &mut dyn Visit) -> Option<Pair> {
+        let beside = if self.fault == Fault::Misreads { 1 << 13 } else { 0 };
+        self.of.refill(store, space, address ^ beside, visit)
+    }
+
+    fn changed(&mut self, store: &mut Store, space: Space, address: u64, size: PageSize) {
+        if self.fault != Fault::KeepsStale {
+            self.of.changed(store, space, address, size);
+        }
+    }
+
+    fn end(&mut self, store: &mut Store, space: Space) -> Vec<u32> {
+        if self.fault == Fault::KeepsTasks { vec![] } else { self.of.end(store, space) }
+    }
+
+    fn shape(&self, store: &Store) -> Shape {
+        self.of.shape(store)
+    }
+}
+
+/// The comparison would see it if a structure did one of these things wrong.
+#[test]
+fn a_mutant_of_every_organisation_is_caught() {
+    for one in catalogue::ALL.iter().filter(|one| one.name != "base") {
+        let remembers = one.name.contains("-s");
+        let faults = [Fault::Forgets, Fault::Misreads, Fault::KeepsTasks].into_iter();
+        for fault in faults.chain(remembers.then_some(Fault::KeepsStale)) {
+            let of = catalogue::table(one.name, true).unwrap();
+            let mutant = Box::new(Mutant { of, fault, sets: 0 });
+            let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                agree(one.name, mutant, true, 0, 60_000);
+            }));
+            assert!(caught.is_err(), "{}: {fault:?} was not seen", one.name);
         }
     }
 }
