@@ -83,6 +83,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     arguments.completed(trace, "file")
     parser.add_argument(
+        "--every-fetch",
+        action="store_true",
+        help="with --trace: record a fetch of each line of 16 bytes, as instruction caches need it, not of each page",
+    )
+    parser.add_argument(
         "--draws",
         type=arguments.draws,
         default=1,
@@ -122,6 +127,7 @@ def _made(args: argparse.Namespace) -> tuple[Result, Path]:
         mmu=args.mmu,
         mmu_check=args.mmu_check,
         trace=args.trace and args.trace.absolute(),
+        every_fetch=args.every_fetch,
         draws=len(draws.numbers(args.draws)),
     )
     folder = _folder(args, Path(one.workload.group, one.policy.group))
@@ -204,6 +210,12 @@ def _check_together(args: argparse.Namespace) -> None:
             "draws are runs of the emulated machine that repeat, each with a result only",
             got="--draws with --machine local, --free-running, --trace or --perf",
             next_step="leave one of them out",
+        )
+    if args.every_fetch and (args.mmu or not args.trace):
+        raise arguments.wrong(
+            "every fetch is for a trace only: the model beside a run has no instruction caches",
+            got="--every-fetch with --mmu" if args.mmu else "--every-fetch without --trace",
+            next_step="give --trace FILE, and replay that",
         )
     if (args.mmu or args.trace) and (here or args.free_running):
         raise arguments.wrong(

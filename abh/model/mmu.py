@@ -69,12 +69,21 @@ def _check(what: str, name: str, known: Sequence[str], otherwise: str) -> str:
     return name
 
 
-def arguments(environment: spec.Environment, cpu: str | None, *, check: bool = False, trace: bool = False) -> str:
-    """What the plugin is told: what stands between the machine and the workload, the processor, whether to record."""
+def arguments(
+    environment: spec.Environment,
+    cpu: str | None,
+    *,
+    check: bool = False,
+    trace: bool = False,
+    every_fetch: bool = False,
+) -> str:
+    """What the plugin is told: what stands between the machine and the workload, the processor, whether to record, and
+    if each line that is fetched or one of each page."""
     stack = "native" if environment.hypervisor == "none" else "pv" if environment.paging == "pv" else "hvm"
     words = [f"stack={stack}", f"check={'on' if check else 'off'}"]
     words += [f"cpu={check_cpu(cpu)}"] if cpu else []
     words += [f"trace=/run/{TRACE}"] if trace else []
+    words += ["fetches=lines"] if every_fetch else []
     return ",".join(words)
 
 

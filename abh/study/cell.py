@@ -107,6 +107,7 @@ class Cell:
     mmu: str | None = None  # the processor whose MMU is modelled beside the run
     mmu_check: bool = False  # compare each address the model finds with the emulator's
     trace: Path | None = None  # where all accesses are recorded, to be replayed on other processors
+    every_fetch: bool = False  # in the trace: each line of instructions, not the first of each page
     draw: int = 0  # another seed of the kernel's randomness for each; 0: as the machine draws by itself
     draws: int = 1  # of which this cell is one, or the median
     linux: Path | None = None  # another kernel than the series' (testbed.kernel); a host's modules stay the series'
@@ -141,7 +142,8 @@ class Cell:
         """Arguments of the MMU model, if it runs."""
         if not self.mmu and not self.trace:
             return None
-        return mmu.arguments(self.environment, self.mmu, check=self.mmu_check, trace=self.trace is not None)
+        recorded = {"trace": self.trace is not None, "every_fetch": self.every_fetch}
+        return mmu.arguments(self.environment, self.mmu, check=self.mmu_check, **recorded)
 
 
 def _settings(sysfs: Mapping[str, str], lacks: Sequence[str]) -> list[str]:
@@ -352,6 +354,7 @@ def _options(cell: Cell) -> str:
         f" --mmu {cell.mmu}": cell.mmu,
         " --mmu-check": cell.mmu_check,
         f" --trace {cell.trace}": cell.trace,
+        " --every-fetch": cell.every_fetch,
         f" --draws {cell.draws}": cell.draws > 1,
     }
     return "".join(option for option, given in options.items() if given)

@@ -113,6 +113,16 @@ def test_instructions_that_load_or_store_much_are_seen_whole(regions):
     assert (fstpl, fldl) == ((0, 1), (1, 0))
 
 
+@pytest.mark.parametrize(("fetches", "recorded"), [("lines", [9, 2, 202, 2, 2]), ("pages", [1, 1, 1, 1, 2])])
+def test_a_trace_has_a_fetch_of_each_line_or_of_each_page(tmp_path, fetches, recorded):
+    """By a line, and by one more where the block that the mark is in goes on into the region."""
+    bench = Bench(tmp_path, f"{os.environ['ABH_MODEL']},stack=hvm,trace={tmp_path}/t,fetches={fetches}")
+    bench.boot("lines", *ICOUNT, "-cpu", CPU)
+    lines = bench.whole_lines()
+    assert [line["trace"]["accesses"] for line in lines] == recorded
+    assert [line["not_followed"] for line in lines] == [0] * len(lines)
+
+
 @pytest.mark.parametrize(
     ("cpu", "asids", "by_asid"),
     [("qemu64,+svm", 16, 0), ("qemu64,+svm,+flushbyasid", 16, 1), ("qemu64,+svm,svm-asids=32768", 32768, 0)],

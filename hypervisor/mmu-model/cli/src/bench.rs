@@ -87,7 +87,7 @@ struct Clock {
 }
 
 /// Nanoseconds this thread has run, where Linux says so.
-fn ran() -> Option<u64> {
+pub fn ran() -> Option<u64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args};
 use mmu_model::cpu::Cpu;
@@ -16,11 +16,14 @@ use mmu_organisations::software::{self, Options as Choice, Software};
 use mmu_organisations::tally::{self, Counted};
 use mmu_trace::decoded::Decoded;
 use mmu_trace::error::TraceError;
+use mmu_trace::format::Fetches;
+use mmu_trace::reader::Reader;
 use mmu_trace::replay::{Hears, Replay, ReplayError, replay_together};
 use rayon::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::Failure;
+use crate::bench::ran;
 use crate::replay::{on_or_off, open, progress};
 
 #[derive(Args)]
@@ -37,6 +40,18 @@ pub struct Options {
     /// Whether large pages of the trace are mapped as large as machine and organisation can; else in base pages
     #[arg(long, value_name = "on|off", default_value = "off", action = ArgAction::Set, value_parser = on_or_off)]
     superpages: bool,
+    /// Give the cache of a level these sizes, each in a replay of its own; give it again for another level
+    #[arg(long = "sweep", value_name = "l1=KIB,KIB,…")]
+    sweeps: Vec<String>,
+    /// Hear the trace twice, and count the second time: with caches and tables as the first has left them
+    #[arg(long)]
+    warm: bool,
+    /// Stop after so many accesses, at the end of the trace's block
+    #[arg(long, value_name = "ACCESSES", default_value_t = u64::MAX, hide_default_value = true)]
+    first: u64,
+    /// Say of each replay, too, how many accesses it has made a second of a processor
+    #[arg(long)]
+    speed: bool,
     /// Write here in place of standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -84,21 +99,41 @@ struct Job {
     machine_name: String,
     hardware: Hardware,
     superpages: bool,
+    /// Sizes of caches that are not the machine's: "l1" and so on, and KiB.
+    sweep: Vec<(String, u64)>,
+}
+
+/// All combinations of the sizes swept; one of none, where nothing is.
+fn swept(sweeps: &[String]) -> Result<Vec<Vec<(String, u64)>>, Failure> {
+    let mut all = vec![vec![]];
+    for sweep in sweeps {
+        let wrong = || format!("--sweep {sweep}: expected a level and sizes in KiB, such as l1=8,16,32");
+        let (level, sizes) =
+            sweep.split_once('=').filter(|(l, _)| ["l1", "l2", "l3"].contains(l)).ok_or_else(wrong)?;
+        let sizes: Vec<u64> = sizes.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?;
+        let with = |found: &Vec<_>, kib| [&found[..], &[(level.to_owned(), kib)]].concat();
+        all = all.iter().flat_map(|found| sizes.iter().map(move |kib| with(found, *kib))).collect();
+    }
+    Ok(all)
 }
 
 fn jobs(options: &Options) -> Result<Vec<Job>, Failure> {
     let mut jobs = vec![];
     for machine_name in &options.machines {
         let hardware = load(machine_name)?;
-        for organisation in &options.organisations {
-            let job = Job {
+        for (sweep, organisation) in swept(&options.sweeps)?
+            .into_iter()
+            .flat_map(|sweep| options.organisations.iter().map(move |o| (sweep.clone(), o)))
+        {
+            let mut job = Job {
                 organisation: organisation.clone(),
                 machine_name: machine_name.clone(),
                 hardware: hardware.clone(),
                 superpages: options.superpages,
+                sweep,
             };
             // Whether they fit is told before the work.
-            job.made().map_err(|e| format!("{organisation} on {machine_name}: {e}"))?;
+            job.resize().and_then(|()| job.made()).map_err(|e| format!("{organisation} on {machine_name}: {e}"))?;
             jobs.push(job);
         }
     }
@@ -112,6 +147,24 @@ enum Made {
 }
 
 impl Job {
+    fn resize(&mut self) -> Result<(), String> {
+        let resize = |(level, kib): &(String, u64)| {
+            let level = level[1..].parse().expect("a level");
+            self.hardware.machine.resize(level, *kib)
+        };
+        self.sweep.iter().try_for_each(resize)
+    }
+
+    /// What a trace must have that this one has not.
+    fn lacks(&self, fetches: Fetches) -> Option<String> {
+        let asked_by_caches = catalogue::table(&self.organisation, false).is_some_and(|table| table.without_tlb());
+        (asked_by_caches && fetches == Fetches::Pages).then(|| {
+            "it is asked by misses of caches, and the trace has one fetch of each page only; record it with every line's \
+             (abh run --trace FILE --every-fetch)"
+                .to_owned()
+        })
+    }
+
     fn made(&self) -> Result<Made, String> {
         let Hardware { machine, cpu } = &self.hardware;
         let table = |name: &str| {
@@ -142,32 +195,101 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
         None => Box::new(std::io::stdout()),
     };
-    let file = open(trace)?;
-    let bar = progress(file.metadata()?.len());
-    let from = bar.wrap_read(BufReader::with_capacity(1 << 20, file));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.jobs.unwrap_or(0)).build()?;
-    let mut models = jobs.into_iter().map(|job| Ok((job.model()?, job))).collect::<Result<Vec<_>, Failure>>()?;
-    let where_in = |job: &Job, e: &dyn std::fmt::Display| -> Failure {
-        format!("{}, {} on {}: {e}", trace.display(), job.organisation, job.machine_name).into()
-    };
-    // What is wrong with the trace itself is told without an organisation.
-    let outcome = replay_together(from, &mut models, |models, block| {
-        let hear = |(model, job): &mut (Box<dyn Model>, Job)| model.hear(block).map_err(|e| where_in(job, &e));
-        pool.install(|| models.par_iter_mut().try_for_each(hear))
-    });
-    bar.finish_and_clear();
-    outcome
-        .map_err(|e: Failure| if e.is::<TraceError>() { format!("{}: {e}", trace.display()).into() } else { e })?;
-    let results: Result<Vec<Value>, Failure> =
-        models.iter().map(|(model, job)| Ok(job.result(model.told().map_err(|e| where_in(job, &e))?))).collect();
+    let made = jobs.into_iter().map(|job| Running::new(job, options.speed));
+    let mut models = made.collect::<Result<Vec<_>, Failure>>()?;
+    let mut fetches = Fetches::default();
+    for turn in 0..=u8::from(options.warm) {
+        if turn > 0 {
+            models.iter_mut().for_each(|one| one.model.again());
+        }
+        fetches = hear(options, trace, &mut models, &pool)?;
+    }
+    let results: Result<Vec<Value>, Failure> = models.iter().map(|one| one.result(trace, fetches, options)).collect();
     serde_json::to_writer_pretty(&mut out, &results?)?;
     writeln!(out)?;
     Ok(())
 }
 
+/// Let all hear the trace from its beginning.
+fn hear(
+    options: &Options,
+    trace: &Path,
+    models: &mut [Running],
+    pool: &rayon::ThreadPool,
+) -> Result<Fetches, Failure> {
+    let of_trace = |e: TraceError| -> Failure { format!("{}: {e}", trace.display()).into() };
+    let file = open(trace)?;
+    let bar = progress(file.metadata()?.len());
+    let from = bar.wrap_read(BufReader::with_capacity(1 << 20, file));
+    let reader = Reader::new(from).map_err(of_trace)?.stopping_after(options.first);
+    let fetches = reader.fetches();
+    for Running { job, .. } in &*models {
+        job.lacks(fetches).map_or(Ok(()), |what| Err(job.failed(trace, &what)))?;
+    }
+    // What is wrong with the trace itself is told without an organisation.
+    let outcome = replay_together(reader, models, |models, block| {
+        pool.install(|| models.par_iter_mut().try_for_each(|one| one.hear(trace, block)))
+    });
+    bar.finish_and_clear();
+    outcome.map_err(|e: Failure| e.downcast::<TraceError>().map_or_else(|e| e, |e| of_trace(*e)))?;
+    Ok(fetches)
+}
+
+/// One replay, with how long it has taken of a processor.
+struct Running {
+    job: Job,
+    model: Box<dyn Model>,
+    accesses: u64,
+    timed: bool,
+    nanoseconds: u64,
+}
+
+/// Nanoseconds that this thread has run; the kernel brings its count up to date when a thread gives way.
+fn now() -> Option<u64> {
+    std::thread::yield_now();
+    ran()
+}
+
+impl Running {
+    fn new(job: Job, timed: bool) -> Result<Self, Failure> {
+        Ok(Self { model: job.model()?, job, accesses: 0, timed, nanoseconds: 0 })
+    }
+
+    fn hear(&mut self, trace: &Path, block: &Decoded) -> Result<(), Failure> {
+        let before = self.timed.then(now).flatten();
+        self.model.hear(block).map_err(|e| self.job.failed(trace, &e))?;
+        self.accesses += block.accesses();
+        self.nanoseconds += self.timed.then(now).flatten().zip(before).map_or(0, |(after, before)| after - before);
+        Ok(())
+    }
+
+    fn result(&self, trace: &Path, fetches: Fetches, options: &Options) -> Result<Value, Failure> {
+        let job = &self.job;
+        let counters = self.model.told().map_err(|e| job.failed(trace, &e))?;
+        let sweep: Map<String, Value> = job.sweep.iter().map(|(level, kib)| (level.clone(), (*kib).into())).collect();
+        let mut result = json!({
+            "organisation": job.organisation,
+            "machine": job.machine_name,
+            "machine_name": job.hardware.machine.name,
+            "assumptions": job.hardware.machine.assumptions,
+            "superpages": job.superpages,
+            "cache_kib": sweep,
+            "warm": options.warm,
+            "fetches": fetches.name(),
+            "counters": counters,
+        });
+        if options.speed {
+            result["accesses_per_processor_second"] = json!(self.accesses as f64 / (self.nanoseconds as f64 / 1e9));
+        }
+        Ok(result)
+    }
+}
+
 /// An organisation at work on a trace, beside others.
 trait Model: Send {
     fn hear(&mut self, block: &Decoded) -> Result<(), ReplayError>;
+    fn again(&mut self);
     fn told(&self) -> Result<Value, Failure>;
 }
 
@@ -178,6 +300,10 @@ where
 {
     fn hear(&mut self, block: &Decoded) -> Result<(), ReplayError> {
         Hears::hear(self, block)
+    }
+
+    fn again(&mut self) {
+        Self::again(self);
     }
 
     fn told(&self) -> Result<Value, Failure> {
@@ -208,15 +334,7 @@ impl Job {
         })
     }
 
-    #[allow(clippy::needless_pass_by_value)] // the macro takes it
-    fn result(&self, counters: Value) -> Value {
-        json!({
-            "organisation": self.organisation,
-            "machine": self.machine_name,
-            "machine_name": self.hardware.machine.name,
-            "assumptions": self.hardware.machine.assumptions,
-            "superpages": self.superpages,
-            "counters": counters,
-        })
+    fn failed(&self, trace: &Path, what: &dyn std::fmt::Display) -> Failure {
+        format!("{}, {} on {}: {what}", trace.display(), self.organisation, self.machine_name).into()
     }
 }

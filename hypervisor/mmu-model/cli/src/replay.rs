@@ -12,6 +12,7 @@ use mmu_model::counters::Counters;
 use mmu_model::cpu::{Cpu, Events};
 use mmu_model::estimate::Estimate;
 use mmu_model::perf;
+use mmu_trace::decoded::Decoded;
 use mmu_trace::error::TraceError;
 use mmu_trace::reader::Reader;
 use mmu_trace::replay::{Hears, Replay, ReplayError, replay_together, x86};
@@ -107,8 +108,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let from = bar.wrap_read(BufReader::with_capacity(1 << 20, file));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.jobs.unwrap_or(0)).build()?;
     let mut models: Vec<_> = jobs.iter().map(|job| x86(&job.cpu, options.data)).collect();
-    let outcome: Result<(), ReplayError> = replay_together(from, &mut models, |models, block| {
-        pool.install(|| models.par_iter_mut().try_for_each(|model| model.hear(block)))
+    let outcome: Result<(), ReplayError> = Reader::new(from).map_err(Into::into).and_then(|reader| {
+        replay_together(reader, &mut models, |models, block| {
+            pool.install(|| models.par_iter_mut().try_for_each(|model| model.hear(block)))
+        })
     });
     bar.finish_and_clear();
     outcome.map_err(|e| format!("{}: {e}", options.trace.display()))?;
@@ -159,9 +162,14 @@ fn result(job: &Job, counters: &Counters, options: &Options) -> Value {
 }
 
 pub fn check(trace: &Path) -> Result<(), Failure> {
+    let whole = |mut reader: Reader<_>| {
+        let mut block = Decoded::default();
+        while reader.decode(&mut block)? {}
+        Ok((reader.totals(), reader.fetches()))
+    };
     let reader = Reader::new(BufReader::with_capacity(1 << 20, open(trace)?));
-    let totals =
-        reader.and_then(|r| r.for_each::<TraceError>(|_| Ok(()))).map_err(|e| format!("{}: {e}", trace.display()))?;
-    println!("{}: whole; {} accesses in {} records", trace.display(), totals.accesses, totals.records);
+    let (totals, fetches) = reader.and_then(whole).map_err(|e: TraceError| format!("{}: {e}", trace.display()))?;
+    let (accesses, records, fetches) = (totals.accesses, totals.records, fetches.name());
+    println!("{}: whole; {accesses} accesses in {records} records, fetches by {fetches}", trace.display());
     Ok(())
 }

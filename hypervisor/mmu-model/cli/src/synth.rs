@@ -11,6 +11,7 @@ use mmu_model::context::Kind;
 use mmu_model::synthetic::{Observer, Pages, World};
 use mmu_model::x86::{Context, Event};
 use mmu_trace::error::TraceError;
+use mmu_trace::format::Fetches;
 use mmu_trace::recorder::{RecordError, Recorder};
 
 use crate::Failure;
@@ -70,7 +71,8 @@ impl Observer for Recording {
 pub fn run(options: &Options) -> Result<(), Failure> {
     let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", options.trace.display());
     let file = File::create(&options.trace).map_err(|e| wrong(&e))?;
-    let recorder = Recorder::new(BufWriter::new(file), 1).map_err(|e| wrong(&e))?;
+    // Of a made-up program, whatever it fetches is told.
+    let recorder = Recorder::with_fetches(BufWriter::new(file), 1, Fetches::Lines).map_err(|e| wrong(&e))?;
     let mut recording = Recording { recorder, failed: None };
     World::new(options.seed).run(options.accesses, &mut recording);
     if let Some(error) = recording.failed {

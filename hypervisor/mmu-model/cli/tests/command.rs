@@ -105,6 +105,64 @@ fn organisations_are_replayed_beside_each_other() {
     }
 }
 
+/// Of a trace that has the first fetch of each page only, nothing can be said of organisations that caches ask.
+#[test]
+fn a_trace_without_every_fetch_is_refused_where_they_are_needed() {
+    let trace = trace("fetches.mmu");
+    let words = |trace: &str| {
+        ["organisations", trace, "--machine", "jacob-mudge", "--organisation", "notlb-48", "--organisation", "base"]
+            .map(str::to_owned)
+    };
+    let run = |trace: &str| Command::new(env!("CARGO_BIN_EXE_abh-mmu")).args(words(trace)).output().unwrap();
+    assert!(run(&trace).status.success() && out(&["check", &trace]).contains("fetches by lines"));
+    let mut bytes = std::fs::read(&trace).unwrap();
+    for (kind, says) in [
+        (
+            b'P',
+            "notlb-48 on jacob-mudge: it is asked by misses of caches, and the trace has one fetch of each page only; record",
+        ),
+        (9, "its fetches are of kind 9"),
+    ] {
+        bytes[12] = kind;
+        let other = path("fetches-changed.mmu");
+        std::fs::write(&other, &bytes).unwrap();
+        let failed = run(other.to_str().unwrap());
+        assert!(!failed.status.success() && String::from_utf8(failed.stderr).unwrap().contains(says), "{says}");
+    }
+    bytes[12] = b'P';
+    std::fs::write(path("fetches-changed.mmu"), &bytes).unwrap();
+    assert!(
+        out(&["organisations", path("fetches-changed.mmu").to_str().unwrap()]).contains("\"fetches\": \"pages\"")
+    );
+}
+
+#[test]
+fn caches_are_swept_and_warmed_and_a_part_of_a_trace_is_heard() {
+    let trace = path("swept.mmu").to_str().unwrap().to_owned();
+    out(&["synth", &trace, "--accesses", "300000"]);
+    let run = |more: &[&str]| -> Vec<serde_json::Value> {
+        let words = [&["organisations", &trace, "--machine", "jacob-mudge", "--organisation", "ultrix-48"][..], more];
+        serde_json::from_str(&out(&words.concat())).unwrap()
+    };
+    let said = |result: &serde_json::Value, name: &str| result["counters"]["layers"]["total"][name].as_u64().unwrap();
+    let swept = run(&["--sweep", "l1=1,32,128", "--sweep", "l2=512,1024"]);
+    let sizes: Vec<_> = swept.iter().map(|r| (&r["cache_kib"]["l1"], &r["cache_kib"]["l2"])).collect();
+    assert_eq!((sizes.len(), sizes[0], sizes[5]), (6, (&1.into(), &512.into()), (&128.into(), &1024.into())));
+    let hits: Vec<_> = swept.iter().map(|result| said(result, "data_refs_l1")).collect();
+    assert!(hits[0] < hits[2] && hits[2] < hits[4] && hits[0] == hits[1], "{hits:?}");
+    let plain = run(&[]);
+    assert_eq!(said(&plain[0], "data_refs_l1"), said(&swept[3], "data_refs_l1"), "32 KiB are its own");
+    let warm = run(&["--warm"]);
+    assert_eq!(said(&plain[0], "loads"), said(&warm[0], "loads"), "the first time is not counted");
+    assert!(said(&warm[0], "refills").abs_diff(said(&plain[0], "refills")) < said(&plain[0], "refills") / 20);
+    assert!(said(&warm[0], "data_refs_memory") < said(&plain[0], "data_refs_memory"));
+    assert!(said(&warm[0], "table_updates") < said(&plain[0], "table_updates"));
+    let part = run(&["--first", "1000", "--speed"]);
+    assert!(said(&part[0], "loads") < said(&plain[0], "loads"));
+    assert!(part[0]["accesses_per_processor_second"].as_f64().unwrap() > 1000.0);
+    assert!(plain[0]["accesses_per_processor_second"].is_null(), "what is not asked for would not repeat");
+}
+
 #[test]
 fn tables_are_walked_within_tables() {
     let trace = trace("nested.mmu");
@@ -147,6 +205,9 @@ fn what_no_organisation_can_do_is_said() {
     assert!(wrong(&["--machine", "vax"]).contains("none of the built-in machines (r4700"));
     assert!(wrong(&["--organisation", "ultrix", "--machine", "jacob-mudge"]).contains("take one of more bits"));
     assert!(wrong(&["--organisation", "base"]).contains("all caches must have virtual tags"));
+    assert!(wrong(&["--sweep", "l1"]).contains("such as l1=8"));
+    assert!(wrong(&["--sweep", "l2=512"]).contains("has no cache 2, expected 1 to 1"));
+    assert!(wrong(&["--sweep", "l1=0"]).contains("which they do not fill"));
     let nested = |name: &str| wrong(&["--machine", "i7-3770", "--organisation", name]);
     assert!(nested("radix/g3").contains("there is none of this name, expected g2, g4"));
     assert!(nested("lva/radix").contains("the guest's table is not one that hardware can walk"));
@@ -158,6 +219,8 @@ fn what_no_organisation_can_do_is_said() {
         ("memory_cycles = 19", "memory_cycles = 19\nl2_cycles = 5", "there is no cache 2; leave it out"),
         ("ways = 2", "ways = 3", "lines in sets of 3, which they do not fill"),
         ("\"16m\"", "\"15m\"", "pages has \"15m\""),
+        ("memory_cycles = 19", "memory_cycles = 0", "cost: 0 cycles stand behind 1"),
+        ("\"random\"", "\"plru\"", "plru of 48 ways, expected a power of two up to 64"),
         ("\"4k\", ", "", "pages of 4k, as traces have them, are not among those of machine"),
         ("side = \"both\"", "side = \"data\"", "no tlb of level 1 serves side Instruction"),
     ] {

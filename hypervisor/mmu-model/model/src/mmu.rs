@@ -117,6 +117,19 @@ impl<O: Organisation> Mmu<O> {
         &self.organisation
     }
 
+    /// Begin anew: nothing counted, the region closed, the TLBs empty; only caches and tables are as they were.
+    pub fn again(&mut self) {
+        for tlb in &mut self.parts.tlbs {
+            tlb.forget(|_| true);
+        }
+        self.organisation.forget(&Reach::ALL);
+        self.organisation.again();
+        self.forget_shortcuts();
+        (self.in_region, self.space) = (false, None);
+        self.choose_bank();
+        self.counters = Counters::default();
+    }
+
     /// Whether data accesses go through the cache hierarchy too, so that page-table lines compete with data for room;
     /// they do unless told otherwise.
     pub fn set_data_through_caches(&mut self, on: bool) {

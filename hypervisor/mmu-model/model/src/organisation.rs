@@ -99,6 +99,9 @@ pub trait Organisation {
         None
     }
 
+    /// What it has counted itself is forgotten.
+    fn again(&mut self) {}
+
     /// Forget what is kept outside the TLB; how many entries.
     fn forget(&mut self, _reach: &Reach) -> u64 {
         0

@@ -161,9 +161,20 @@ impl Machine {
         }
     }
 
+    /// Give the cache of this level another size.
+    pub fn resize(&mut self, level: usize, kib: u64) -> Result<(), String> {
+        let there = self.cache.len();
+        let missing = || format!("{} has no cache {level}, expected 1 to {there}", self.name);
+        self.cache.get_mut(level.wrapping_sub(1)).ok_or_else(missing)?.kib = kib;
+        self.check()
+    }
+
     fn check(&self) -> Result<(), String> {
-        for array in &self.tlb {
+        for (i, array) in self.tlb.iter().enumerate() {
             array.check()?;
+            if self.tlb[..i].iter().any(|other| other.name == array.name) {
+                return Err(format!("two tlbs are called \"{}\"; name them apart", array.name));
+            }
         }
         for side in [Side::Data, Side::Instruction] {
             let serves = |a: &&Array| a.level == 1 && (a.side == side || a.side == Side::Both);
@@ -185,6 +196,11 @@ impl Machine {
             if cycles.is_some() && self.cache.len() < level {
                 return Err(format!("cost: l{level}_cycles is given, and there is no cache {level}; leave it out"));
             }
+        }
+        let grow = self.latency();
+        if let Some(level) = (1..grow.len()).find(|level| grow[*level] < grow[level - 1]) {
+            let (near, far) = (grow[level - 1], grow[level]);
+            return Err(format!("cost: {far} cycles stand behind {near}; what is farther must not cost less"));
         }
         sourced("cost", &self.cost.source)
     }
@@ -263,6 +279,12 @@ impl Array {
             return Err(format!(
                 "{what}: {} of {} reserved, expected fewer, and full associativity",
                 self.reserved, self.entries
+            ));
+        }
+        if self.replacement == Replacement::Plru && (!self.ways.is_power_of_two() || self.ways > 64) {
+            return Err(format!(
+                "{what}: plru of {} ways, expected a power of two up to 64; or take lru or random",
+                self.ways
             ));
         }
         if self.ways == 0 || self.entries % self.ways != 0 || !(self.entries / self.ways).is_power_of_two() {

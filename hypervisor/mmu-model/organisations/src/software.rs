@@ -230,6 +230,10 @@ impl Organisation for Software {
         }
     }
 
+    fn again(&mut self) {
+        self.tallies = Tallies::default();
+    }
+
     fn reach(event: Event, regime: u64) -> Option<(Cause, Option<Reach>)> {
         // Numbers of PCIDs are not those of spaces: of one, all of its ASID's go.
         let event = match event {

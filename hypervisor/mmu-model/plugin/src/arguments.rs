@@ -2,6 +2,7 @@
 //! The plugin's arguments.
 
 use mmu_model::cpu::Cpu;
+use mmu_trace::format::Fetches;
 
 use crate::follow::Stack;
 use crate::listeners::Traces;
@@ -25,7 +26,7 @@ pub struct Wanted {
 /// As QEMU passes them.
 pub fn arguments(words: &[String]) -> Result<Wanted, String> {
     let (mut out, mut cpu, mut stack, mut traces) = (None, None, None, None);
-    let (mut check, mut data) = (false, true);
+    let (mut check, mut data, mut fetches) = (false, true, Fetches::Pages);
     for word in words {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("{word:?} is no key=value"))?;
         match (key, value) {
@@ -41,12 +42,18 @@ pub fn arguments(words: &[String]) -> Result<Wanted, String> {
             ("stack", "pv") => stack = Some(Stack::Pv),
             ("data", "on" | "off") => data = value == "on",
             ("check", "on" | "off") => check = value == "on",
+            ("fetches", "pages") => fetches = Fetches::Pages,
+            ("fetches", "lines") => fetches = Fetches::Lines,
             _ => return Err(format!("{word:?} is not known")),
         }
     }
     if cpu.is_none() && (check || traces.is_none()) {
         return Err("no processor; add cpu=NAME, or only record with trace=PATH".into());
     }
+    if fetches == Fetches::Lines && (cpu.is_some() || traces.is_none()) {
+        return Err("fetches=lines is for recording only; add trace=PATH, and leave out cpu=".into());
+    }
+    let traces = traces.map(|traces: Traces| traces.with_fetches(fetches));
     let out = out.ok_or("no output file; add out=PATH")?;
     let stack = stack.ok_or("no stack; add stack=native, hvm or pv")?;
     Ok(Wanted { out, cpu, stack, data, check, traces })
@@ -69,6 +76,12 @@ mod tests {
         assert!(configured(&["cpu=zen1"]).contains("known are i7-3770"));
         assert!(configured(&["out=o", "stack=pv", "trace=/nonexistent/t"]).contains("trace=/nonexistent/t"));
         assert!(configured(&["out"]).contains("no key=value"));
+        assert_eq!(configured(&["out=o", "stack=pv", "trace=/dev/null", "fetches=lines"]), "");
+        for words in [&["trace=/dev/null", "cpu=zen2"][..], &["cpu=zen2"]] {
+            let words = [&["out=o", "stack=pv", "fetches=lines"], words].concat();
+            assert!(configured(&words).contains("is for recording only"), "{words:?}");
+        }
+        assert!(configured(&["fetches=all"]).contains("is not known"));
         assert!(configured(&["trace=/dev/null", "out=o", "stack=pv", "check=on"]).contains("cpu=NAME"));
     }
 }

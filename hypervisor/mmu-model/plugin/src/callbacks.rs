@@ -107,6 +107,17 @@ pub unsafe extern "C" fn on_next_page(_: c_uint, data: *mut c_void) {
     }
 }
 
+/// Registered at instructions that begin to come from another line, where lines are recorded; the user data are what
+/// `watch.rs` makes of the place.
+pub unsafe extern "C" fn on_line(_: c_uint, data: *mut c_void) {
+    // SAFETY: QEMU's callback.
+    let plugin = unsafe { unchanged_plugin() };
+    if plugin.open {
+        let data = data.addr() as u64;
+        plugin.fetch_line(data >> 1, data & 1 == 1);
+    }
+}
+
 pub unsafe extern "C" fn on_cr3(_: c_uint, _: *mut c_void) {
     // SAFETY: QEMU's callback.
     unsafe { plugin() }.follower.writes_cr3();

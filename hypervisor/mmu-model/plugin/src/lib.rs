@@ -2,6 +2,7 @@
 //! The MMU model, live in the emulated machine: a TCG plugin for qemu-system-x86_64 with one vCPU.
 //!
 //!     -plugin libmmu_plugin.so,out=FILE,stack=native|hvm|pv[,cpu=i7-3770][,data=off][,check=on][,trace=FILE]
+//!         [,fetches=lines]
 //!
 //! Counts between the region marks of agent/region.h, and appends to FILE one line of JSON at each region's end:
 //! `{"region": 1, "instructions": 2001, "vmrun": 0, "tlb_control": {…}, "cpu": …, "check": {…}, "trace": {…},
@@ -14,8 +15,10 @@
 //!
 //! What is seen: every load and store of every instruction, by the address of its first byte; and a fetch whenever
 //! instructions begin to come from another page, or QEMU has forgotten translations since. Further fetches from a page
-//! would all hit, and change nothing. What is not: fetches outside long mode, the page that an access reaches into with
-//! its last bytes, and what a processor does by itself, such as pushing an interrupt's frame or saving a guest's state.
+//! would all hit, and change nothing; with fetches=lines a trace has one for each line of 16 bytes that instructions begin
+//! to come from, for the sake of instruction caches. What is not: fetches outside long mode, the page that an access reaches
+//! into with its last bytes, and what a processor does by itself, such as pushing an interrupt's frame or saving a guest's
+//! state.
 
 mod arguments;
 mod callbacks;
@@ -37,6 +40,7 @@ use mmu_model::cpu::Cpu;
 use mmu_model::estimate::Estimate;
 use mmu_model::mmu::Mmu;
 use mmu_model::perf;
+use mmu_trace::format::{Fetches, LINE};
 use serde_json::{Value, json};
 
 use crate::arguments::{Wanted, arguments};
@@ -55,6 +59,8 @@ const UPPER_HALF: usize = 16;
 
 /// No page of code.
 const NO_PAGE: u64 = u64::MAX;
+/// No line of code.
+const NO_LINE: u64 = u64::MAX;
 const PAGE_SHIFT: u32 = 12;
 
 struct Plugin {
@@ -75,6 +81,9 @@ struct Plugin {
     check: Check,
     /// The page that instructions come from.
     code_page: u64,
+    /// Of each line that they begin to come from, a fetch is recorded; the last one.
+    by_line: bool,
+    code_line: u64,
     /// The same for translated code, as it was called when it was translated; another call of the page is harmless.
     translated_page: Number,
     /// How often QEMU has forgotten translations.
@@ -119,6 +128,8 @@ impl Plugin {
         let Wanted { out, cpu, stack, data, check, traces } = wanted;
         let mut new = Self {
             straight: 0,
+            by_line: traces.as_ref().is_some_and(|traces| traces.fetches == Fetches::Lines),
+            code_line: NO_LINE,
             listeners: Listeners { mmu: None, traces },
             cpu,
             data,
@@ -197,6 +208,17 @@ impl Plugin {
         if let Some(traces) = &mut self.listeners.traces {
             let machine = if kind == Kind::Store { truth() } else { None };
             traces.access(memory, address, kind, machine);
+            self.tally();
+        }
+    }
+
+    /// Record now and then how many instructions and exits there have been.
+    #[inline]
+    fn tally(&mut self) {
+        if let Some(traces) = self.listeners.traces.as_mut().filter(|traces| traces.wants_tally()) {
+            // SAFETY: the only vCPU's number.
+            let instructions = unsafe { qemu::qemu_plugin_u64_get(self.instructions, 0) };
+            traces.tally(instructions, self.follower.entries - self.entries_before);
         }
     }
 
@@ -205,11 +227,33 @@ impl Plugin {
     #[inline]
     fn fetch(&mut self, address: u64, code: Code) {
         self.code_page = address >> PAGE_SHIFT;
+        if self.by_line {
+            return; // its lines are told of one by one
+        }
         let (user, upper) = (code.is_users(), address >> 63 == 1);
         let bit = follow::an_mmu_index(user) + if upper { UPPER_HALF } else { 0 };
         if !self.goes_straight(address, Kind::Fetch, bit) {
             self.fetch_slowly(address, code, user, upper);
         }
+    }
+
+    /// Instructions come from the line around this place of the page now.
+    fn fetch_line(&mut self, within: u64, user: bool) {
+        let address = self.code_page << PAGE_SHIFT | within;
+        if self.code_page != NO_PAGE && self.code_line != address / LINE {
+            self.code_line = address / LINE;
+            self.record_fetch(address, user, address >> 63 == 1);
+        }
+    }
+
+    fn record_fetch(&mut self, address: u64, user: bool, upper: bool) {
+        if !self.follows(user, upper) || !self.follower.in_long_mode() {
+            self.not_followed += 1;
+            return;
+        }
+        let (Some(vcpu), Some(traces)) = (&mut self.vcpu, &mut self.listeners.traces) else { return };
+        traces.access(&mut Physical(vcpu), Virtual::new(address), Kind::Fetch, None);
+        self.tally();
     }
 
     #[inline(never)]
@@ -249,7 +293,7 @@ impl Plugin {
 
     /// The next block begins with a fetch, and may have moved.
     fn forget_code_page(&mut self) {
-        self.code_page = NO_PAGE;
+        (self.code_page, self.code_line) = (NO_PAGE, NO_LINE);
         self.flushes += 1;
         self.set_translated_page(NO_PAGE);
     }

@@ -10,6 +10,7 @@ use mmu_model::memory::Memory;
 use mmu_model::mmu::Mmu;
 use mmu_model::x86::{Context, Event};
 use mmu_trace::error::TraceError;
+use mmu_trace::format::Fetches;
 use mmu_trace::recorder::{RecordError, Recorder};
 
 /// zstd's level: the fastest, as it is done while the machine waits.
@@ -29,19 +30,33 @@ pub struct Recorded {
 /// Writes one trace for each region: the first to the path itself, the others to the path with `.2` and so on.
 pub struct Traces {
     path: String,
+    /// Which fetches it is told of.
+    pub fetches: Fetches,
     current: Option<(Recorder<BufWriter<File>>, Recorded)>,
+    /// Instructions and exits of the region that have been recorded.
+    tallied: (u64, u64),
 }
+
+/// After so many accesses what instructions there were is recorded, for replays of a part of a trace.
+const TALLY_AFTER: u64 = 1 << 20;
 
 impl Traces {
     /// Make the first trace's file, so that a wrong path is told before the machine runs.
     pub fn new(path: &str) -> Result<Self, String> {
         File::create(path).map_err(|error| format!("trace={path}: {error}"))?;
-        Ok(Self { path: path.to_owned(), current: None })
+        Ok(Self { path: path.to_owned(), fetches: Fetches::Pages, current: None, tallied: (0, 0) })
+    }
+
+    /// Of these fetches.
+    pub fn with_fetches(self, fetches: Fetches) -> Self {
+        Self { fetches, ..self }
     }
 
     fn open(&mut self, region: u64) -> Result<(), TraceError> {
         let path = if region == 1 { self.path.clone() } else { format!("{}.{region}", self.path) };
-        let mut recorder = Recorder::new(BufWriter::new(File::create(&path)?), COMPRESSION)?;
+        let file = BufWriter::new(File::create(&path)?);
+        let mut recorder = Recorder::with_fetches(file, COMPRESSION, self.fetches)?;
+        self.tallied = (0, 0);
         recorder.set_region(true)?;
         self.current = Some((recorder, Recorded { path, accesses: 0, unreadable: 0 }));
         Ok(())
@@ -78,13 +93,23 @@ impl Traces {
         }
     }
 
+    /// Whether [`Traces::tally`] is to be called.
+    #[inline]
+    pub fn wants_tally(&self) -> bool {
+        self.current.as_ref().is_some_and(|(recorder, _)| recorder.accesses() % TALLY_AFTER == 0)
+    }
+
+    /// So many instructions and exits there have been in the region.
+    pub fn tally(&mut self, instructions: u64, exits: u64) {
+        let (before, exits_before) = std::mem::replace(&mut self.tallied, (instructions, exits));
+        self.tell(|recorder| recorder.tally(instructions - before, exits - exits_before));
+    }
+
     fn end(&mut self, instructions: u64, exits: u64) -> Option<Recorded> {
+        self.tally(instructions, exits);
         let (mut recorder, mut recorded) = self.current.take()?;
         recorded.accesses = recorder.accesses();
-        let finished = recorder
-            .set_region(false)
-            .and_then(|()| recorder.tally(instructions, exits))
-            .and_then(|()| recorder.finish());
+        let finished = recorder.set_region(false).and_then(|()| recorder.finish());
         match finished {
             Ok(_) => Some(recorded),
             Err(error) => {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is watched in translated code: accesses, changes of page, and the instructions that invalidate.
 
+use mmu_trace::format::LINE;
+
 use crate::callbacks::{on_begin, on_control, on_cr3, on_end, on_invlpga, on_vmrun};
-use crate::callbacks::{on_fetch, on_load, on_next_page, on_store};
+use crate::callbacks::{on_fetch, on_line, on_load, on_next_page, on_store};
 use crate::check::Code;
 use crate::follow::ControlWrite;
 use crate::qemu::{self, Id, Insn, Tb};
@@ -67,7 +69,12 @@ pub unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
             let mut code = [0u8; 15];
             let size = qemu::qemu_plugin_insn_data(insn, code.as_mut_ptr().cast(), code.len());
             let code = &code[..size];
+            let (begin, end) = (start + block.len() as u64, start + (block.len() + code.len()) as u64);
+            let lines = if plugin().by_line { lines(start, begin, end) } else { vec![] };
+            let (here, beyond): (Vec<u64>, Vec<u64>) = lines.into_iter().partition(|at| *at < page_end(start));
+            watch_lines(insn, &here, user);
             watch_next_page(start, block.len(), insn, code, user);
+            watch_lines(insn, &beyond, user);
             block.extend(code);
             let run_with = |callback, flags, data| {
                 let data = std::ptr::without_provenance_mut(data);
@@ -98,6 +105,26 @@ pub unsafe extern "C" fn on_translation(_: Id, tb: *mut Tb) {
 
 const fn page_end(address: u64) -> u64 {
     (address | ((1 << PAGE_SHIFT) - 1)).wrapping_add(1)
+}
+
+/// Where an instruction of a block has the first byte of a line that none before it has.
+fn lines(block: u64, begin: u64, end: u64) -> Vec<u64> {
+    let first = if begin == block { begin } else { begin.next_multiple_of(LINE) };
+    std::iter::successors(Some(first), |at| Some(at / LINE * LINE + LINE)).take_while(|at| *at < end).collect()
+}
+
+/// A callback's user data: where in its page a line is fetched, and whether user code does.
+const fn line_data(at: u64, user: bool) -> usize {
+    ((at & ((1 << PAGE_SHIFT) - 1)) << 1) as usize | user as usize
+}
+
+/// Have an instruction tell that it comes from these lines.
+unsafe fn watch_lines(insn: *mut Insn, lines: &[u64], user: bool) {
+    for at in lines {
+        let data = std::ptr::without_provenance_mut(line_data(*at, user));
+        // SAFETY: the caller has the instruction from QEMU.
+        unsafe { qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, on_line, qemu::NO_REGS, data) };
+    }
 }
 
 /// Have the block's begin tell of a change of page.
@@ -136,6 +163,17 @@ unsafe fn watch_next_page(start: u64, before: usize, insn: *mut Insn, code: &[u8
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_line_of_a_block_is_told_once() {
+        assert_eq!(lines(0x1005, 0x1005, 0x1007), [0x1005]);
+        assert!(lines(0x1005, 0x1007, 0x1010).is_empty());
+        assert_eq!(lines(0x1005, 0x1010, 0x1012), [0x1010]);
+        assert_eq!(lines(0x1005, 0x100e, 0x1012), [0x1010]);
+        assert_eq!(lines(0x1005, 0x1005, 0x1012), [0x1005, 0x1010]);
+        assert_eq!(lines(0x1ff5, 0x1ffe, 0x2003), [0x2000]);
+        assert_eq!((line_data(0x1ff5, true), line_data(0x2000, false)), (0xff5 << 1 | 1, 0));
+    }
 
     #[test]
     fn watched_instructions_are_known_with_and_without_prefix() {

@@ -43,6 +43,12 @@ impl Decoded {
         self.others.clear();
     }
 
+    /// How many accesses it has.
+    pub fn accesses(&self) -> u64 {
+        let others = self.others.iter().filter(|(_, record)| matches!(record, Record::Access(..))).count();
+        (self.accesses.len() + others) as u64
+    }
+
     /// Add a record.
     #[inline]
     pub fn push(&mut self, record: Record) {

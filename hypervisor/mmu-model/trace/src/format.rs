@@ -2,7 +2,7 @@
 //! The format: numbers, and how records become bytes.
 //!
 //! ```text
-//! file    magic[8] version:u32 block* end
+//! file    magic[8] version:u32 fetches:u8 block* end
 //! block   'B' compressed:u32 raw:u32 zstd-frame[compressed]
 //! end     'E' records:u64 accesses:u64
 //! access  byte: kind in bits 0-1, "more" in bit 2, low five bits of the zigzag distance from the last address of
@@ -18,8 +18,9 @@ use mmu_model::x86::{Context, Control, Event, Levels, Tables};
 
 /// What every trace begins with. The line feed shows a transfer that took it for text.
 pub const MAGIC: [u8; 8] = *b"ABHMMU\r\n";
-/// This version. The first did not count instructions, the second did not tell of changed ASIDs.
-pub const VERSION: u32 = 3;
+/// This version. The first did not count instructions, the second did not tell of changed ASIDs, the third not which
+/// fetches it had.
+pub const VERSION: u32 = 4;
 /// A block is written when it has grown to this many bytes.
 pub const BLOCK: usize = 256 << 10;
 /// No block is larger than this.
@@ -28,6 +29,39 @@ pub const BLOCK_MOST: usize = BLOCK + 4096;
 pub const MARK_BLOCK: u8 = b'B';
 /// Mark of the end.
 pub const MARK_END: u8 = b'E';
+
+/// Which fetches of instructions a trace has; a letter each, which differ in more than one bit.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(u8)]
+pub enum Fetches {
+    /// One whenever instructions begin to come from another page: all that a TLB can tell apart.
+    #[default]
+    Pages = b'P',
+    /// One whenever they begin to come from another line of [`LINE`] bytes, which instruction caches need.
+    Lines = b'L',
+}
+
+/// Bytes that one fetch of [`Fetches::Lines`] stands for: no cache has shorter lines.
+pub const LINE: u64 = 16;
+
+impl Fetches {
+    /// As results name them.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pages => "pages",
+            Self::Lines => "lines",
+        }
+    }
+
+    /// From the header's byte.
+    pub const fn of_byte(byte: u8) -> Option<Self> {
+        match byte {
+            b'P' => Some(Self::Pages),
+            b'L' => Some(Self::Lines),
+            _ => None,
+        }
+    }
+}
 
 /// Numbers of the records that are no accesses.
 pub mod record {

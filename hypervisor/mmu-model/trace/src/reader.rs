@@ -5,15 +5,17 @@ use std::io::{ErrorKind, Read};
 
 use crate::decoded::Decoded;
 use crate::error::TraceError;
-use crate::format::{BLOCK_MOST, Decoder, MAGIC, MARK_BLOCK, MARK_END, Record, VERSION};
+use crate::format::{BLOCK_MOST, Decoder, Fetches, MAGIC, MARK_BLOCK, MARK_END, Record, VERSION};
 
 /// Reads a trace, one block after the other.
 pub struct Reader<R: Read> {
     from: R,
     offset: u64,
     decoder: Decoder,
+    fetches: Fetches,
     records: u64,
     accesses: u64,
+    enough: u64,
 }
 
 /// What the end mark says.
@@ -28,7 +30,8 @@ pub struct Totals {
 impl<R: Read> Reader<R> {
     /// Read and check the header.
     pub fn new(from: R) -> Result<Self, TraceError> {
-        let mut reader = Self { from, offset: 0, decoder: Decoder::default(), records: 0, accesses: 0 };
+        let (decoder, fetches) = (Decoder::default(), Fetches::default());
+        let mut reader = Self { from, offset: 0, decoder, fetches, records: 0, accesses: 0, enough: u64::MAX };
         let mut magic = [0; 8];
         match reader.take(&mut magic) {
             Ok(()) if magic == MAGIC => {}
@@ -37,9 +40,26 @@ impl<R: Read> Reader<R> {
             Err(error) => return Err(error),
         }
         match u32::from_le_bytes(reader.array()?) {
-            VERSION => Ok(reader),
-            other => Err(TraceError::Version(other)),
+            VERSION => {}
+            other => return Err(TraceError::Version(other)),
         }
+        let [byte] = reader.array()?;
+        let what = || format!("its fetches are of kind {byte}, which none has");
+        reader.fetches =
+            Fetches::of_byte(byte).ok_or_else(|| TraceError::Corrupt { offset: reader.offset - 1, what: what() })?;
+        Ok(reader)
+    }
+
+    /// Which fetches it has.
+    pub fn fetches(&self) -> Fetches {
+        self.fetches
+    }
+
+    /// Stop after so many accesses, at the end of the block that has the last of them.
+    #[must_use]
+    pub fn stopping_after(mut self, accesses: u64) -> Self {
+        self.enough = accesses;
+        self
     }
 
     fn take(&mut self, bytes: &mut [u8]) -> Result<(), TraceError> {
@@ -108,9 +128,12 @@ impl<R: Read> Reader<R> {
         Totals { records: self.records, accesses: self.accesses }
     }
 
-    /// Decode the next block in place of what was decoded before; false at the end mark.
+    /// Decode the next block in place of what was decoded before; false at the end mark, or when it is enough.
     pub fn decode(&mut self, into: &mut Decoded) -> Result<bool, TraceError> {
         into.clear();
+        if self.accesses >= self.enough {
+            return Ok(false);
+        }
         let Some((offset, raw)) = self.block()? else { return Ok(false) };
         let mut rest = &raw[..];
         while !rest.is_empty() {
@@ -122,24 +145,5 @@ impl<R: Read> Reader<R> {
             into.push(record);
         }
         Ok(true)
-    }
-
-    /// Give every record to `each`, in order, until the end mark or an error.
-    pub fn for_each<E: From<TraceError>>(
-        mut self,
-        mut each: impl FnMut(Record) -> Result<(), E>,
-    ) -> Result<Totals, E> {
-        while let Some((offset, raw)) = self.block()? {
-            let mut rest = &raw[..];
-            while !rest.is_empty() {
-                let (record, after) =
-                    self.decoder.next(rest).map_err(|what| TraceError::Corrupt { offset, what: what.to_owned() })?;
-                rest = after;
-                self.records += 1;
-                self.accesses += u64::from(matches!(record, Record::Access(..)));
-                each(record)?;
-            }
-        }
-        Ok(self.totals())
     }
 }

@@ -23,7 +23,7 @@ use mmu_model::x86::steps::{Access, Steps, Walker};
 use mmu_model::x86::{Context, Event, bit};
 
 use crate::error::TraceError;
-use crate::format::{BLOCK, Encoder, MAGIC, MARK_END, VERSION};
+use crate::format::{BLOCK, Encoder, Fetches, MAGIC, MARK_END, VERSION};
 use crate::image::Image;
 use crate::packer::Packer;
 
@@ -97,10 +97,17 @@ impl<M: Memory> Steps for Logged<'_, M> {
 }
 
 impl<W: Write + Send + 'static> Recorder<W> {
-    /// Begin a trace. Compression is zstd's level, 1 being fast enough to record while a machine runs.
-    pub fn new(mut out: W, compression: i32) -> Result<Self, TraceError> {
+    /// Begin a trace of which fetches from a page are told once. Compression is zstd's level, 1 being fast enough to
+    /// record while a machine runs.
+    pub fn new(out: W, compression: i32) -> Result<Self, TraceError> {
+        Self::with_fetches(out, compression, Fetches::Pages)
+    }
+
+    /// Begin a trace that has these fetches: whoever records tells of them.
+    pub fn with_fetches(mut out: W, compression: i32, fetches: Fetches) -> Result<Self, TraceError> {
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
+        out.write_all(&[fetches as u8])?;
         Ok(Self {
             packer: Some(Packer::new(out, compression)?),
             encoder: Encoder::default(),

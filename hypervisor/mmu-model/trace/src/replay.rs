@@ -100,12 +100,12 @@ where
 /// Let models hear a trace, each block decoded once for all of them. `together` lets each hear a block, side by side or
 /// one after the other.
 pub fn replay_together<R: Read, H, E: From<TraceError>>(
-    from: R,
+    mut from: Reader<R>,
     models: &mut [H],
     together: impl Fn(&mut [H], &Decoded) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (mut reader, mut block) = (Reader::new(from)?, Decoded::default());
-    while reader.decode(&mut block)? {
+    let mut block = Decoded::default();
+    while from.decode(&mut block)? {
         together(models, &block)?;
     }
     Ok(())
@@ -133,7 +133,7 @@ pub fn x86(cpu: &Cpu, data_through_caches: bool) -> Replay<X86> {
 /// Replay a trace on a processor: the counters of all its virtual processors together.
 pub fn replay<R: Read>(from: R, cpu: &Cpu, data_through_caches: bool) -> Result<Counters, ReplayError> {
     let mut models = [x86(cpu, data_through_caches)];
-    replay_together(from, &mut models, |models, block| models[0].hear(block))?;
+    replay_together(Reader::new(from)?, &mut models, |models, block| models[0].hear(block))?;
     Ok(models[0].counters())
 }
 
@@ -156,6 +156,15 @@ impl<O: Organisation<Context = Context, Event = Event>> Replay<O> {
         let mut counters = Counters::default();
         self.mmus.iter().for_each(|mmu| counters.add(&mmu.counters()));
         counters
+    }
+
+    /// Hear the trace again from its beginning: what was counted is forgotten, and what the TLBs held; caches and tables
+    /// are as they are.
+    pub fn again(&mut self) {
+        self.mmus.iter_mut().for_each(Mmu::again);
+        (self.processor, self.accesses, self.in_region) = (0, 0, false);
+        self.contexts.clear();
+        self.image = Image::default();
     }
 
     /// The MMUs, with what they have counted.

@@ -13,7 +13,7 @@ use mmu_model::mmu::Mmu;
 use mmu_model::synthetic::{Builder, OPEN, Observer, Pages, Random, World, user_on};
 use mmu_model::x86::{Context, Event, Levels, bit};
 use mmu_trace::error::TraceError;
-use mmu_trace::format::VERSION;
+use mmu_trace::format::{Fetches, VERSION};
 use mmu_trace::recorder::Recorder;
 use mmu_trace::replay::{ReplayError, replay};
 
@@ -158,7 +158,7 @@ impl Write for Full {
 
 #[test]
 fn a_full_disk_is_told() {
-    for room in [12, 100, 10_000] {
+    for room in [13, 100, 10_000] {
         let mut recorder = Recorder::new(Full(room), 1).unwrap();
         // Random numbers do not compress. Whether a later block or the end tells of it is the thread's to decide.
         let told = (0..1 << 20).find_map(|n| recorder.tally(Random::new(n).next(), n).err());
@@ -229,6 +229,7 @@ fn a_fuzzed_trace_never_panics() {
         let packed = compressor.compress(&raw).unwrap();
         let mut trace = b"ABHMMU\r\n".to_vec();
         trace.extend(VERSION.to_le_bytes());
+        trace.push(Fetches::Pages as u8);
         trace.push(b'B');
         trace.extend((packed.len() as u32).to_le_bytes());
         trace.extend((raw.len() as u32).to_le_bytes());
