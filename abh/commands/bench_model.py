@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import statistics
 import tempfile
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from abh.study import cell
 
 SAMPLE_S = 0.05
+PART = 20_000_000  # accesses that each organisation is timed for
 HELP = "measure the MMU model's speed, live and in replay"
 
 
@@ -41,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
     """Measure, and print the speeds."""
     with output.report(args.json) as report:
         found = _measured(args)
-        print("\n".join(f"{name:36} {value:,.2f}" for name, value in found.items() if isinstance(value, float)))
+        speeds = {**found, **_organisations(args)}
+        print("\n".join(f"{name:60} {value:,.2f}" for name, value in speeds.items() if isinstance(value, float)))
+        found.update(organisations={name: value for name, value in speeds.items() if name not in found})
         report.update(found)
     return Status.SUCCESS
 
@@ -132,4 +136,27 @@ def _replayed(args: argparse.Namespace, accesses: int) -> dict[str, float]:
             start = time.monotonic()
             mmu.program(words, folder)
             found[f"replay_accesses_per_second_{threads}_threads"] = threads * accesses / (time.monotonic() - start)
+    return found
+
+
+def _organisations(args: argparse.Namespace) -> dict[str, float]:
+    """How many accesses each organisation of page tables is replayed a second, on one processor."""
+    from abh import progress
+    from abh.model import mmu, organisations
+    from abh.study import cell
+
+    found: dict[str, float] = {}
+    for every_fetch in (False, True):
+        with tempfile.TemporaryDirectory(prefix="abh-bench-") as scratch:
+            folder = Path(scratch)
+            with progress.step(f"recording{', every fetch' if every_fetch else ''}"):
+                one = cell.Cell.of(args.cell, "smoke", trace=folder / mmu.TRACE, every_fetch=every_fetch)
+                _seconds(cell.emulate(one))
+            for batch in organisations.BATCHES:
+                if batch.every_fetch == every_fetch and not batch.part:
+                    with progress.step(f"organisations on {batch.name}"):
+                        words = [*batch.words, "--jobs", "1", "--first", str(PART), "--speed"]
+                        said = json.loads(mmu.program(["organisations", mmu.TRACE, *words], folder))
+                    for each in said:
+                        found[f"{each['organisation']} on {batch.name}"] = each["accesses_per_processor_second"]
     return found

@@ -68,21 +68,26 @@ def _replayed(name: str, size: Size, wanted: Sequence[Batch]) -> tuple[Path, boo
     key = cache.key_of(matrix.fingerprint(one), components.key_of("mmu"))
     path = paths.MEASURED / paths.of_size(size) / mmu.FOLDER / organisations.FOLDER / f"{one.run}.json"
     replays, batches = organisations.left(path, key, wanted)
-    if not batches:
-        return path, False
-    folder = kept / key
-    if not (folder / mmu.TRACE).exists():
-        _record(name, size, folder)
-    for number, batch in enumerate(batches, start=1):
-        with progress.step(f"{number} of {len(batches)}: {', '.join(batch.organisations)} on {batch.name}"):
-            replays += json.loads(mmu.program(["organisations", mmu.TRACE, *batch.words], folder))
-        found = {"run": str(one.run), "size": size, "fingerprint": key, "replays": replays}
-        result.write_json(found, path)
-    shutil.rmtree(folder)
-    return path, True
+    total = len(batches)
+    for every_fetch in (False, True):
+        mine = [batch for batch in batches if batch.every_fetch == every_fetch]
+        folder = kept / f"{key}{'-every-fetch' if every_fetch else ''}"
+        if mine and not (folder / mmu.TRACE).exists():
+            _record(name, size, folder, every_fetch)
+        for batch in mine:
+            number = total - len(batches) + 1
+            with progress.step(f"{number} of {total}: {', '.join(batch.organisations)} on {batch.name}"):
+                said = json.loads(mmu.program(["organisations", mmu.TRACE, *batch.words], folder))
+            replays += [{**each, "batch": " ".join(batch.words)} for each in said]
+            found = {"run": str(one.run), "size": size, "fingerprint": key, "replays": replays}
+            result.write_json(found, path)
+            batches.remove(batch)
+        if mine:
+            shutil.rmtree(folder)
+    return path, total > 0
 
 
-def _record(name: str, size: Size, folder: Path) -> None:
+def _record(name: str, size: Size, folder: Path, every_fetch: bool) -> None:
     """Make the folder with the run's trace in it, whole or not at all."""
     from abh import progress
     from abh.model import mmu
@@ -90,8 +95,8 @@ def _record(name: str, size: Size, folder: Path) -> None:
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".recording-") as scratch:
-        one = cell.Cell.of(name, size, trace=Path(scratch) / mmu.TRACE)
-        with progress.step(f"recording {one.run} ({size})"):
+        one = cell.Cell.of(name, size, trace=Path(scratch) / mmu.TRACE, every_fetch=every_fetch)
+        with progress.step(f"recording {one.run} ({size}){', every fetch' if every_fetch else ''}"):
             made = cell.run(one)
         if made.outcome != "success":
             raise AbhError(

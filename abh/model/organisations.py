@@ -5,7 +5,7 @@ replays said (docs/organisations.md)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,25 +29,36 @@ class Batch:
     organisations: Sequence[str]
     superpages: bool = False
     of: Sequence[str] = ()  # of the runs above, which; none: all
+    every_fetch: bool = False  # of a trace that has each line of instructions, for the sake of their caches
+    sweep: str = ""  # sizes of a cache, in KiB
+    part: int = 0  # so many accesses are heard twice, and counted the second time: caches are warm; 0: all, and cold
 
     @property
     def name(self) -> str:
-        """In messages, and in what is written."""
-        return f"{self.machine}{', large pages' if self.superpages else ''}"
+        """In messages."""
+        return ", ".join([self.machine, *(["large pages"] if self.superpages else []), *self._more])
+
+    @property
+    def _more(self) -> list[str]:
+        words = ["--sweep", self.sweep] if self.sweep else []
+        return words + (["--warm", "--first", str(self.part)] if self.part else [])
 
     @property
     def words(self) -> list[str]:
-        """Options of abh-mmu."""
-        words = ["--machine", self.machine, "--superpages", "on" if self.superpages else "off"]
+        """Options of abh-mmu, which tell a batch from others."""
+        words = ["--machine", self.machine, "--superpages", "on" if self.superpages else "off", *self._more]
         return words + [word for name in self.organisations for word in ("--organisation", name)]
 
 
 GUARDED = ("g2", "g4", "g8", "g16", "g32", "g64", "g128", "g256")
 # The systems that the thesis compares in its chapter 6, then what it varies.
 THESIS = ("g16-s8k", "g16-s128k", "mpt", "h512", "h8192", "c512-4", "c8192")
-VARIED = ("g16-s2x4k", "g16-s2x64k", "c512-8", "c512-16", "c512-4-n", "c512-8-n", "c512-16-n", "lva")
+VARIED = ("g16-s2x4k", "g16-s2x64k", "c512-8", "c512-16", "c512-4-n", "c512-8-n", "c512-16-n", "lva", "gv", "ipt")
 # Of Jacob & Mudge those that map the addresses of today's programs.
 JACOB_MUDGE = ("ultrix-48", "mach-48", "intel-48", "pa-risc", "notlb-48", "base")
+# The sizes that Jacob & Mudge sweep, a side, and how much of a run that is done for.
+L1, L2 = "l1=1,2,4,8,16,32,64,128", "l2=512,1024,2048"
+PART = 30_000_000
 TODAY = ("g16", "g16-s128k", "mpt", "h8192", "c8192", "pa-risc", "intel-48")
 # A guest's table and a host's, walked by hardware; natively and on a shadow the host's is walked alone.
 WALKED = ("radix", "g16", "h8192", "c8192")
@@ -73,7 +84,9 @@ BATCHES = (
     Batch("r4700", GUARDED, of=("native~reg",)),
     Batch("r4700", VARIED, of=("native~reg",)),
     Batch("r4700", ("g16", "mpt", "h8192", "c512-16"), superpages=True, of=("native~abh",)),
-    Batch("jacob-mudge", JACOB_MUDGE, of=("native~reg",)),
+    Batch("jacob-mudge", JACOB_MUDGE, of=("native~reg",), every_fetch=True),
+    Batch("jacob-mudge", JACOB_MUDGE, of=("native~reg",), every_fetch=True, sweep=L1, part=PART),
+    Batch("jacob-mudge", JACOB_MUDGE, of=("native~reg",), every_fetch=True, sweep=L2, part=PART),
     Batch(PROCESSOR, TODAY, of=("native~reg",)),
     Batch(PROCESSOR, SAME, of=("native~reg",)),
     Batch(PROCESSOR, NESTED, of=("kvm-hap~reg",)),
@@ -81,21 +94,38 @@ BATCHES = (
 )
 
 
-def read(path: Path) -> dict[str, Any]:
-    """What `abh organisations` has written; an error if it is something else."""
+def _read(path: Path, what: str, look: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """A file that `abh organisations` has written; `look` fails on what is none."""
     try:
         found = json.loads(path.read_text())
-        found["run"], found["fingerprint"]
-        for replay in found["replays"]:
-            replay["organisation"], replay["machine"], replay["superpages"], replay["counters"]["layers"]["total"]
+        look(found)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AbhError(
-            "these are no replays of organisations",
-            where=path,
-            got=error,
-            next_step="remove it and run `abh organisations`",
-        ) from None
+        next_step = "remove it and run `abh organisations`"
+        raise AbhError(f"these are no {what}", where=path, got=error, next_step=next_step) from None
     return dict(found)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A run's replays."""
+    keys = ("organisation", "machine", "superpages", "batch", "cache_kib", "warm", "fetches")
+    return _read(
+        path,
+        "replays of organisations",
+        lambda found: [
+            (found["run"], found["fingerprint"], [each[key] for key in keys], each["counters"]["layers"]["total"])
+            for each in found["replays"]
+        ],
+    )
+
+
+def read_made_up(path: Path) -> dict[str, Any]:
+    """What the made-up workloads have given."""
+    keys = ("workload", "organisation", "at", "quantity", "unit", "value")
+    return _read(
+        path,
+        "results of made-up workloads",
+        lambda found: (found["fingerprint"], found["kind"], [each[key] for each in found["lines"] for key in keys]),
+    )
 
 
 def wanted(run: str | None) -> list[Batch]:
@@ -111,27 +141,5 @@ def left(path: Path, fingerprint: str, batches: Sequence[Batch]) -> tuple[list[d
     if found["fingerprint"] != fingerprint:
         return [], list(batches)
     replays: list[dict[str, Any]] = found["replays"]
-    done = {(each["machine"], each["superpages"], each["organisation"]) for each in replays}
-    missing = [
-        batch
-        for batch in batches
-        if not all((batch.machine, batch.superpages, name) in done for name in batch.organisations)
-    ]
-    return replays, missing
-
-
-def read_made_up(path: Path) -> dict[str, Any]:
-    """What the made-up workloads have given; an error if it is something else."""
-    try:
-        found = json.loads(path.read_text())
-        found["fingerprint"], found["kind"]
-        for line in found["lines"]:
-            line["workload"], line["organisation"], line["at"], line["quantity"], line["unit"], line["value"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AbhError(
-            "these are no results of made-up workloads",
-            where=path,
-            got=error,
-            next_step="remove it and run `abh organisations`",
-        ) from None
-    return dict(found)
+    done = {each["batch"] for each in replays}
+    return replays, [batch for batch in batches if " ".join(batch.words) not in done]

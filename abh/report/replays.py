@@ -11,6 +11,7 @@ from abh.report.study import Number, Study
 from abh.schema.spec import Run
 
 COMMAND = "make organisations"
+L2, MEMORY = 20, 520  # cycles beyond the first cache, of Jacob & Mudge: machines/jacob-mudge.toml
 NOTHING_REFILLED = "nothing was refilled"
 
 
@@ -25,6 +26,9 @@ class Replay:
     total: Mapping[str, int]  # counters of all layers
     table: Mapping[str, int]
     instructions: int
+    caches: Mapping[str, int]  # sizes in KiB that are not the machine's
+    warm: bool  # its caches were, of the same run
+    every_fetch: bool  # its caches have seen all instructions
 
     @property
     def on(self) -> str:
@@ -59,6 +63,16 @@ class Replay:
         return self.a_refill(self.all_of("references_") - self.total.get("references_most", 0), "references")
 
     @property
+    def waits(self) -> int:
+        """Cycles that the program's data and instructions wait for, beyond the first cache of Jacob & Mudge."""
+        missed = {"l2": L2, "memory": MEMORY}
+        return sum(
+            cycles * self.total.get(f"{kind}_refs_{where}", 0)
+            for where, cycles in missed.items()
+            for kind in ("data", "fetch")
+        )
+
+    @property
     def cost(self) -> Number:
         """Cycles of refills for a thousand accesses: what the organisation costs, however often it is asked."""
         return self.an_access(self.total["refill_cycles"], "cycles")
@@ -81,6 +95,9 @@ def replays(study: Study) -> list[Replay]:
             each["counters"]["layers"]["total"],
             each["counters"]["table"],
             each["counters"].get("instructions", 0),
+            each["cache_kib"],
+            each["warm"],
+            each["fetches"] == "lines",
         )
         for path in (sorted(folder.glob("*.json")) if folder else [])
         for found in [organisations.read(path)]

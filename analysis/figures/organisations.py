@@ -28,6 +28,11 @@ KINDS = ("modelled",)
 COLUMNS = ("refills per 1,000 accesses", "cycles per refill", "loads per refill", "table bytes per page")
 
 
+def _found(study: Study) -> list[replays.Replay]:
+    """All but sweeps of caches, which are the figure vmcpi's."""
+    return [each for each in replays.replays(study) if not each.caches]
+
+
 def _row(replay: replays.Replay) -> dict[str, Number]:
     mapped = replay.table.get("pages_mapped", 0)
     return {
@@ -43,14 +48,14 @@ def table(study: Study) -> list[dict[str, object]]:
     return [
         {"run": str(each.run), "machine": each.on, "organisation": each.organisation, "quantity": quantity,
          "value": value.value, "unit": value.unit, "kind": value.kind}
-        for each in replays.replays(study)
+        for each in _found(study)
         for quantity, value in _row(each).items()
     ]  # fmt: skip
 
 
 def render(study: Study) -> Markup:
     """The HTML: a row for each organisation on each machine."""
-    found = replays.replays(study)
+    found = _found(study)
     if not found:
         return Markup("<p>Nothing was replayed: <code>{}</code> does.</p>").format(COMMAND)
     notes = panels.Notes("note-organisations")

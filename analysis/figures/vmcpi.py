@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from abh.report import figures, panels, replays, tables
+from abh.report import figures, panels, replays, scale, svg, tables
 from abh.report.study import Number, Study
 
 ORDER = 94
@@ -20,13 +20,16 @@ CAPTION = (
     "Cycles of virtual memory for each instruction of the program and its kernel (VMCPI), by what they are "
     "spent on: instructions of handlers for the program's pages (uhandler), for pages of the table "
     "(khandler) and at its root (rhandler); entries that come from the second cache (pte-L2) or memory "
-    "(pte-MEM); handlers fetched from there; interrupts at 50 cycles. The machine is the paper's at one "
-    "point of its sweep. The paper's own are curves, whose order is: INTEL and PA-RISC least; ULTRIX and "
-    "MACH close; NOTLB beside them only with large caches."
+    "(pte-MEM); handlers fetched from there; interrupts at 50 cycles (at "
+    "the paper's 10 or 200 a fifth of it, or four times as much). MCPI is what the program's own "
+    "instructions and data wait for, with all misses that handlers inflict on it; displacement is how much "
+    "more that is than without virtual memory (BASE). First cold caches at one point of the paper's sweep, then "
+    "its sizes, warm. The paper's own are curves, whose order is: INTEL and PA-RISC least; ULTRIX and MACH "
+    "close; NOTLB beside them only with large caches."
 )
 KINDS = ("modelled",)
 MACHINE = "jacob-mudge"
-L2, MEMORY, INTERRUPT = 20, 520, 50  # cycles beyond the first cache: machines/jacob-mudge.toml
+L2, MEMORY, INTERRUPT = replays.L2, replays.MEMORY, 50  # cycles beyond the first cache: machines/jacob-mudge.toml
 PARTS = ("uhandler", "khandler", "rhandler", "pte-L2", "pte-MEM", "handler-L2", "handler-MEM", "interrupts")
 
 
@@ -52,34 +55,94 @@ def parts(replay: replays.Replay) -> dict[str, Number]:
     }
 
 
+def stalls(replay: replays.Replay, base: replays.Replay | None) -> dict[str, Number]:
+    """MCPI, and how much of it is displacement: known where each fetch was recorded."""
+    per_instruction = [
+        each.waits / each.instructions if each and each.every_fetch and each.instructions else None
+        for each in (replay, base)
+    ]
+    mine, without = per_instruction
+    reason = "the trace has one fetch of each page only"
+    more = None if mine is None or without is None else mine - without
+    return {
+        name: Number(value, "cycles", "modelled", None if value is not None else reason)
+        for name, value in (("MCPI", mine), ("displacement", more))
+    }
+
+
+def _found(study: Study) -> list[tuple[replays.Replay, dict[str, Number]]]:
+    """Each replay with all that is said of it."""
+    mine = [each for each in replays.replays(study) if each.machine == MACHINE]
+
+    def key(each: replays.Replay) -> tuple[object, ...]:
+        return (each.run, each.warm, *sorted(each.caches.items()))
+
+    bases = {key(each): each for each in mine if each.organisation == "base"}
+    return [(each, {**parts(each), **stalls(each, bases.get(key(each)))}) for each in mine]
+
+
+def _caches(replay: replays.Replay) -> str:
+    return ", ".join(f"{level.upper()} {kib} KiB" for level, kib in replay.caches.items())
+
+
 def table(study: Study) -> list[dict[str, object]]:
     """The CSV."""
     return [
-        {"run": str(each.run), "organisation": each.organisation, "part": part, "value": value.value,
-         "unit": value.unit, "kind": value.kind, "reason": value.reason or ""}
-        for each in replays.replays(study)
-        if each.machine == MACHINE
-        for part, value in parts(each).items()
+        {"run": str(each.run), "organisation": each.organisation, "caches": _caches(each), "warm": each.warm,
+         "part": part, "value": value.value, "unit": value.unit, "kind": value.kind, "reason": value.reason or ""}
+        for each, said in _found(study)
+        for part, value in said.items()
     ]  # fmt: skip
 
 
 def render(study: Study) -> Markup:
-    """The HTML: a table for each run."""
-    found: dict[str, list[replays.Replay]] = {}
-    for each in replays.replays(study):
-        if each.machine == MACHINE:
-            found.setdefault(str(each.run), []).append(each)
+    """The HTML: for each run its parts, then what sizes of caches make of it."""
+    found = _found(study)
     if not found:
         return Markup("<p>Nothing was replayed: <code>{}</code> does.</p>").format(COMMAND)
     notes = panels.Notes("note-vmcpi")
     html = Markup("")
-    for run, each_of in found.items():
+    for run in sorted({str(each.run) for each, _ in found}):
+        of_run = [(each, said) for each, said in found if str(each.run) == run]
+        heads = ["VMCPI", *PARTS, "MCPI", "displacement"]
         rows = [
-            (each.organisation, [notes.show(parts(each)[part], "times") for part in ("VMCPI", *PARTS)])
-            for each in each_of
+            (each.organisation, [notes.show(said[part], "times") for part in heads])
+            for each, said in of_run
+            if not each.caches
         ]
-        html += tables.table(TITLE, ["organisation", "VMCPI", *PARTS], rows, f"{run}, modelled")
+        if rows:
+            html += tables.table(TITLE, ["organisation", *heads], rows, f"{run}, cold caches, modelled")
+        for level in ("l1", "l2"):
+            html += _swept([one for one in of_run if level in one[0].caches], level, run, notes)
     return html + notes.render()
+
+
+def _swept(found: list[tuple[replays.Replay, dict[str, Number]]], level: str, run: str, notes: panels.Notes) -> Markup:
+    """A picture, and tables of VMCPI and of displacement by size."""
+    if not found:
+        return Markup("")
+    said = {(each.organisation, each.caches[level]): numbers for each, numbers in found}
+    names = list(dict.fromkeys(name for name, _ in said))
+    sizes = sorted({kib for _, kib in said})
+    what = f"{level.upper()} of {', '.join(map(str, sizes))} KiB a side"
+    known = [numbers["VMCPI"].value or 0.0 for numbers in said.values()]
+    lines = tuple(
+        (name, tuple(svg.Mark(shape, said[name, kib]["VMCPI"]) for shape, kib in enumerate(_three(sizes))))
+        for name in names
+    )
+    three = " then ".join(f"{kib}" for kib in _three(sizes))
+    picture = svg.panel(svg.Panel(run, f"VMCPI, {level.upper()} of {three} KiB", scale.linear(known), "plain", lines))
+    html = Markup('<div class="pictures">{}</div>').format(picture)
+    for part in ("VMCPI", "displacement"):
+        rows = [(name, [notes.show(said[name, kib][part], "times") for kib in sizes]) for name in names]
+        heads = ["organisation", *(f"{kib} KiB" for kib in sizes)]
+        html += tables.table(TITLE, heads, rows, f"{part}, {run}, {what}, warm, modelled")
+    return html
+
+
+def _three(sizes: list[int]) -> list[int]:
+    """The least, the middle and the most."""
+    return sorted({sizes[0], sizes[len(sizes) // 2], sizes[-1]})
 
 
 if __name__ == "__main__":

@@ -312,13 +312,23 @@ def test_the_models_speed_is_told_in_one_object(monkeypatch, capsys):
     processor_seconds = itertools.cycle((2.0, 6.0))
     monkeypatch.setattr(cell, "emulate", emulate)
     monkeypatch.setattr(bench_model, "_watch", lambda seen, over: seen.__setitem__(0, next(processor_seconds)))
-    monkeypatch.setattr(mmu, "program", lambda words, folder: "")
+
+    def program(words: list[str], folder: Path) -> str:
+        if words[0] == "replay":
+            return ""
+        assert words[-5:] == ["--jobs", "1", "--first", "20000000", "--speed"]
+        return json.dumps([each | {"accesses_per_processor_second": 2e7} for each in organised(words)])
+
+    monkeypatch.setattr(mmu, "program", program)
     args = cli.parse(["bench-model", "--runs", "1", "--json"])
     assert args.run(args) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["ratio"], found["live_accesses_per_second"], found["trace_bits_per_access"]) == (2.5, 400, 1)
     assert (found["processor_ratio"], found["added_accesses_per_processor_second"]) == (3, 1000)
     assert len(found["load_before_and_after"]) == 2
+    named = {f"{name} on {batch.name}" for batch in organisations.BATCHES for name in batch.organisations}
+    assert {name for name in named if "--sweep" not in name} == set(found["organisations"])
+    assert set(found["organisations"].values()) == {2e7}
     assert found["kind"] == "measured" and found["replay_accesses_per_second_1_threads"] > 0
     monkeypatch.setattr(cell, "emulate", lambda one: emulated.Ended([], "", "", 1.0, "it hung"))
     with pytest.raises(AbhError, match="did not end well"):
@@ -335,8 +345,8 @@ def organised(words: list[str]) -> list[dict[str, object]]:
     counted = {"total": {"refills": 10, "refill_cycles": 300, "table_loads_user_l1": 20, "loads": 1000, "stores": 0,
                          "fetches": 0}}  # fmt: skip
     return [
-        {"organisation": name, "machine": machine, "superpages": large == "on",
-         "counters": {"layers": counted, "table": {"bytes": 4096, "pages_mapped": 100}}}
+        {"organisation": name, "machine": machine, "superpages": large == "on", "cache_kib": {}, "warm": False,
+         "fetches": "pages", "counters": {"layers": counted, "table": {"bytes": 4096, "pages_mapped": 100}}}
         for key, name in options
         if key == "--organisation"
     ]  # fmt: skip
@@ -389,9 +399,10 @@ def test_an_interrupted_replay_goes_on_where_it_stopped(replayed, monkeypatch, t
     assert [path.name for path in (tmp_path / "cache/traces").rglob("*") if path.is_file()] == [mmu.TRACE], "it is kept"
     monkeypatch.setattr(mmu, "program", program)
     recorded = cell.run
-    monkeypatch.setattr(cell, "run", lambda one: pytest.fail("its trace was kept"))
+    monkeypatch.setattr(cell, "run", lambda one: recorded(one) if one.every_fetch else pytest.fail("it was kept"))
     assert organise() == 0
-    assert [words[2:] for words in replayed] == [batch.words for batch in organisations.BATCHES], "each one once"
+    in_order = sorted(organisations.BATCHES, key=lambda batch: batch.every_fetch)
+    assert [words[2:] for words in replayed] == [batch.words for batch in in_order], "each one once"
     assert not list((tmp_path / "cache/traces").iterdir()), "and goes when all is done"
     monkeypatch.setattr(cell, "run", recorded)
 

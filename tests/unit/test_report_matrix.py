@@ -151,6 +151,9 @@ LEVELS = ("user", "kernel", "root")
 OTHER_TABLES = (("g16", "r4700"), ("g16-s128k", "r4700"), ("radix/radix", "i7-3770"), ("intel-48", "jacob-mudge"))
 
 
+REPLAY = {"batch": "", "cache_kib": {}, "warm": False, "fetches": "pages"}
+
+
 def replay(name: str, machine: str, cycles: int, *, superpages: bool = False, **more: int) -> dict[str, object]:
     """One run through one organisation, of 1,000 accesses and ten refills."""
     counted = {"loads": 700, "stores": 200, "fetches": 100, "refills": 10, "refill_cycles": 10 * cycles,
@@ -161,7 +164,7 @@ def replay(name: str, machine: str, cycles: int, *, superpages: bool = False, **
         counted |= {f"table_loads_{level}_{where}": 0 for where in ("l1", "l2", "memory")}
     counted |= more
     counters = {"instructions": 1000, "layers": {"total": counted}, "table": {"bytes": 4096, "pages_mapped": 64}}
-    return {"organisation": name, "machine": machine, "superpages": superpages, "counters": counters}
+    return {"organisation": name, "machine": machine, "superpages": superpages, "counters": counters, **REPLAY}
 
 
 def write_asked(folder: Path) -> Path:

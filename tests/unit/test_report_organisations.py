@@ -16,6 +16,7 @@ from abh.report import figures, reference
 from abh.report.study import Study
 
 FIGURES = {figure.name: figure for figure in figures.find()}
+PARTS = ("uhandler", "khandler", "rhandler", "pte-L2", "pte-MEM", "handler-L2", "handler-MEM", "interrupts")
 NAMES = ("organisations_answers", "organisations", "thesis_refill", "thesis_tables", "vmcpi")
 
 
@@ -99,9 +100,35 @@ def test_vmcpi_is_the_sum_of_its_parts(study: Study, tmp_path: Path) -> None:
     assert ultrix["uhandler"] == 0.1 and ultrix["rhandler"] == 0.04 and ultrix["pte-L2"] == 0.04
     assert ultrix["pte-MEM"] == 0.52 and ultrix["handler-MEM"] == 0.52 and ultrix["interrupts"] == 0.15
     for name in ("ultrix-48", "intel-48"):
-        parts = [value for (of, part), value in rows.items() if of == name and part != "VMCPI"]
+        parts = [value for (of, part), value in rows.items() if of == name and part in PARTS]
         assert rows[name, "VMCPI"] == pytest.approx(sum(parts))
     assert rows["intel-48", "VMCPI"] == pytest.approx(0.33), "hardware's is all that its refills cost"
+    assert rows["ultrix-48", "MCPI"] is None, "instructions were not all recorded"
+
+
+def test_displacement_is_what_a_program_waits_for_beyond_what_it_would_without_virtual_memory(
+    study: Study, tmp_path: Path
+) -> None:
+    def one(name: str, kib: int, **counted: int) -> dict[str, object]:
+        more = {"cache_kib": {"l1": kib} if kib else {}, "warm": kib > 0, "fetches": "lines"}
+        return {**matrix.replay(name, "jacob-mudge", 7, **counted), **more}
+
+    replays = []
+    for kib in (0, 1, 8, 128):
+        base = {"data_refs_l2": 10 + kib, "fetch_refs_l2": 5, "fetch_refs_memory": 1}
+        replays += [one("base", kib, **base), one("ultrix-48", kib, **base | {"data_refs_l2": 20 + kib})]
+    write(tmp_path, "mcf@native~reg", replays)
+    rows = {
+        (row["organisation"], row["caches"], row["part"]): row["value"]
+        for row in FIGURES["vmcpi"].table(study)
+    }  # fmt: skip
+    assert rows["base", "", "MCPI"] == pytest.approx((20 * 15 + 520) / 1000)
+    assert [rows["ultrix-48", at, "displacement"] for at in ("", "L1 8 KiB")] == [pytest.approx(0.2)] * 2
+    assert rows["base", "L1 8 KiB", "MCPI"] == pytest.approx((20 * 23 + 520) / 1000)
+    html = str(FIGURES["vmcpi"].render(study))
+    assert html.count("<svg") == 1 and "L1 of 1, 8, 128 KiB a side, warm" in html and html.count("<table") == 3
+    rows_of_others = FIGURES["organisations"].table(study)
+    assert len(rows_of_others) == 2 * 4, "sweeps are shown here only"
 
 
 def test_every_organisation_of_the_thesis_is_in_its_numbers() -> None:
