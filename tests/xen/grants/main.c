@@ -2,9 +2,10 @@
 /*
  * Two domains share a page out of a superpage of each: the owner (argument owner=1, which runs beside) grants one of
  * its superpage, the other maps it over a hole of its own. What one writes the other reads by its superpage, and when
- * the mapping is gone so is the page. What is mapped read-only is only read: a write to it
- * had no end under stock shadow paging, and was not looked into. The owner grants to the domain made next, which is
- * told of it (peer=N).
+ * the mapping is gone so is the page. What is mapped read-only is only read: with nested paging Xen injects #GP, and
+ * under stock shadow paging a guest that writes to it faults for ever. There Xen means to drop the write by emulation,
+ * but get_page_from_mfn_and_type() knows no grants, so the emulation fails and the guest tries again. The owner grants
+ * to the domain made next, which is told of it (peer=N).
  */
 #include "../lib/lib.h"
 
