@@ -112,18 +112,18 @@ impl Table for Stlb {
     fn changed(&mut self, store: &mut Store, space: Space, address: u64, size: PageSize) {
         self.table.changed(store, space, address, size);
         let Some(base) = self.at else { return };
-        let end = address + size.bytes();
+        let last = address + (size.bytes() - 1); // the end itself may be 2^64
         // An entry goes if its pair meets what changed; a large page is compared with all.
         if size.bytes() / 8192 >= self.entries {
             for i in 0..self.entries {
                 let tag = store.arena.get64(base.plus(i * ENTRY));
-                if tag & 0x1fff == u64::from(space) && (address..end).contains(&(tag & !0x1fff)) {
+                if tag & 0x1fff == u64::from(space) && (address..=last).contains(&(tag & !0x1fff)) {
                     store.arena.put64(base.plus(i * ENTRY), u64::MAX);
                 }
             }
             return;
         }
-        for pair in (address & !0x1fff..end).step_by(8192) {
+        for pair in (address & !0x1fff..=last).step_by(8192) {
             for way in 0..self.ways {
                 let at = self.set_at(base, pair).plus(way * ENTRY);
                 if store.arena.get64(at) == Self::tag(space, pair) {

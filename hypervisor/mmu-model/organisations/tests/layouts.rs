@@ -342,6 +342,31 @@ fn promotion_moves_what_is_found_to_the_front() {
     }
 }
 
+/// The last pages of the address space end at 2^64.
+#[test]
+fn a_software_tlb_forgets_what_lies_at_the_end_of_the_address_space() {
+    let page = |machine, size| Page {
+        machine: Machine::new(machine),
+        size,
+        rights: Rights::USER,
+        mask: u64::MAX,
+        leaf: size,
+    };
+    let (small, large) = (page(1 << 20, PageSize::K4), page(1 << 30, PageSize::M2));
+    for name in ["g16-s8k", "g16-s128k", "g16-s2x4k"] {
+        let (mut table, mut store) = (catalogue::table(name, false).unwrap(), Store::default());
+        let address = 0xffff_ffff_ffff_c000;
+        for (at, page) in [(address, small), (0xffff_ffff_ffe0_0000, large)] {
+            let entry = store.pages.entry(page);
+            let gone = table.set(&mut store, 1, at, page.size, entry);
+            gone.into_iter().for_each(|gone| store.pages.drop(gone));
+            table.changed(&mut store, 1, at, page.size);
+            let found = table.refill(&mut store, 1, address, &mut Count::default()).unwrap();
+            assert_eq!(store.pages.get(found[0]), Some(&page), "{name}");
+        }
+    }
+}
+
 /// Software TLBs: 19 instructions from a direct-mapped one, 20 or 22 from two ways, whose set is one line.
 #[test]
 fn a_software_tlb_serves_what_its_table_has_served_before() {
