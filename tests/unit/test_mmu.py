@@ -383,6 +383,9 @@ def test_each_batch_of_organisations_is_replayed_once(replayed, monkeypatch, tmp
     assert organise() == 0 and len(replayed) == len(organisations.BATCHES), "they hold"
     monkeypatch.setattr(components, "key_of", lambda name: f"{name} 2")
     assert organise() == 0 and len(replayed) == 2 * len(organisations.BATCHES), "another model"
+    path = tmp_path / "mmu/organisations" / f"{RUN}.json"
+    path.write_text(json.dumps({"run": RUN, "fingerprint": "of before", "replays": [{}]}))
+    assert organise() == 0 and len(replayed) == 3 * len(organisations.BATCHES), "another version's"
 
 
 def test_an_interrupted_replay_goes_on_where_it_stopped(replayed, monkeypatch, tmp_path):
