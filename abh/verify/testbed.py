@@ -29,6 +29,7 @@ KHUGEPAGED = "/sys/kernel/mm/transparent_hugepage/khugepaged"
 TOPIC = "abh/"
 TOPICS = (TOPIC, "abh-heap/")  # of all series: what a stock kernel is without
 KNOB = "/sys/kernel/mm/abh/enabled"
+RESERVATION = "/sys/kernel/mm/transparent_hugepage/reservation"
 SWAP_MIB = 512
 PAGE = 4096
 # panic_on_warn: a complaint ends the run, with its trace as the last lines; so warnings go to the console.
@@ -176,11 +177,13 @@ def run(
 
 
 def try_prefix(patches: series.Series, linux: Path) -> None:
-    """Boots the kernel made of a prefix of its series, and tries its memory calls: as stock, then with its ABH."""
+    """Boots the kernel made of a prefix of its series, and tries its memory calls: as stock, then with what it has."""
     fuzz = "run /fuzz --ops 2000 --no-shrink"
     job = [fuzz]
     if any(name.startswith(TOPIC) for name in patches.patches):
         job += [f"set {KNOB} always", f"{fuzz} --extended"]
+    if any(name.startswith("reservation/") for name in patches.patches):
+        job += [f"set {KNOB} never", f"set {RESERVATION}/threshold_kib 0", f"set {RESERVATION}/enabled 1", fuzz]
     said = run(linux, job, limit_s=300)
     if not said.ok:
         raise AbhError("the kernel built does not do its job", got=said.problem or "a failure", tail=said.tail())

@@ -76,7 +76,7 @@ def selftest_lines(policy, *lines):
 def test_the_series_own_selftests_must_pass_even_if_they_fail_alike():
     failed = ("status 1", "ok arena", "not ok three arenas")
     said = {"/abh": failed, "/cow": failed, "/skip_anon_align": ("status 0", "ok placed")}
-    whole = said | {"/explain_thp_faults": ("status 0",)}
+    whole = said | {"/explain_thp_faults": ("status 0",), "/thp_reservation": ("status 0",)}
     assert selftests.ours_failed(whole) == ["/abh: status 1", "  not ok three arenas"]
     assert selftests.ours_failed(whole, ["skip_anon_align", "explain_thp_faults"]) == []
     assert "/explain_thp_faults: was not built" in selftests.ours_failed(said)
@@ -148,14 +148,16 @@ def test_a_setting_that_is_none_is_an_error_that_says_how(machine, pair, capsys)
         assert "job" not in machine
 
 
-def test_a_prefix_of_the_series_is_fuzzed_as_stock_and_with_its_abh(machine, tmp_path):
+def test_a_prefix_of_the_series_is_fuzzed_as_stock_and_with_what_it_has(machine, tmp_path):
     whole = series.load(paths.CHECKOUT / testbed.KERNEL_SERIES)
     for prefix in series.prefixes(whole):
         testbed.try_prefix(prefix, tmp_path)
-        has_abh = prefix.patches[-1].startswith(testbed.TOPIC)
+        has_abh = any(name.startswith(testbed.TOPIC) for name in prefix.patches)
         assert (f"set {testbed.KNOB} always" in machine["job"]) == has_abh
-        assert ["--extended" in line for line in machine["job"] if line.startswith("run")] == [False, True][
-            : 1 + has_abh
+        reserves = any(name.startswith("reservation/") for name in prefix.patches)
+        assert (f"set {testbed.RESERVATION}/enabled 1" in machine["job"]) == reserves
+        assert ["--extended" in line for line in machine["job"] if line.startswith("run")] == [False, True, False][
+            : 1 + has_abh + reserves
         ]
     machine["lines"] = [*WELL[:2], "FAIL: read of 0x1", "TEST status 1", "TEST end well"]
     with pytest.raises(AbhError, match="does not do its job"):
