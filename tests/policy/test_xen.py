@@ -23,7 +23,10 @@ def test_the_life_of_a_policy_on_xen():
     )
     made = emulated.run(machine, "smoke", parts, None, "", icount=False, limit_s=LIMIT_S)
     said = [line for line in made.lines if line.startswith("ABH ")]
-    wanted = re.findall(r"^check (\S+)", (paths.CHECKOUT / "tests/policy/xen/run").read_text(), re.MULTILINE)
+    text = (paths.CHECKOUT / "tests/policy/xen/run").read_text()
+    wanted = ["install", *re.findall(r"^check (\S+)", text, re.MULTILINE)]
+    for word in re.findall(r"^saved_and_restored (\S+)", text, re.MULTILINE):
+        wanted += [each.replace("$1", word) for each in re.findall(r'^\tcheck "(\S+)"', text, re.MULTILINE)]
     got = dict(line.split(" ", 3)[2:] for line in said if line.startswith("ABH check "))
     assert got == dict.fromkeys(wanted, "ok"), "\n".join([*said, made.problem or "", made.console])
     assert said[-1] == "ABH end host"
