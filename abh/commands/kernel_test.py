@@ -314,7 +314,16 @@ def _selftests(args: argparse.Namespace, heard: Heard) -> bool:
     )
 
 
+def _cost(args: argparse.Namespace, heard: Heard) -> bool:
+    from abh.verify import cost, testbed
+
+    limit_s = 60 * (args.minutes or 10)
+    cost.compare(testbed.kernel("linux", stock=True), _kernel(args), limit_s, heard.machine)
+    return True
+
+
 TESTS = {
+    "cost": ("what memory calls cost, in counted instructions, without ABH's patches, off and on", _cost),
     "fuzz": ("random memory calls against a model of their semantics (tests/kernel/fuzz.c)", _fuzz),
     "selftests": ("the kernel's own tools/testing/selftests/mm, with ABH off and on", _selftests),
     "semantics": ("one case for each thing that must hold (tests/kernel/semantics/, slack/)", _semantics),

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""What memory calls cost, in instructions (counted): without ABH's patches, with them and off, and for whom it is on.
+
+QEMU's -icount lets a machine's clock tell how many instructions it has executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from abh.errors import AbhError
+from abh.verify import testbed
+
+ICOUNT = ("-icount", "shift=0,sleep=off")
+RUN = "run /cost"
+# No program has had ABH in the first two, so that its static branch is as at boot; in the third somebody else may.
+STATES: Mapping[str, Sequence[str]] = {
+    "off": (RUN,),
+    "others": (f"set {testbed.KNOB} opt-in", RUN),
+    "on": (f"set {testbed.KNOB} always", RUN),
+}
+
+
+def costs(linux: Path, job: Sequence[str], limit_s: float, tell: Callable[[str], None]) -> dict[str, int]:
+    """Instructions of each call, in a machine of its own."""
+    said = testbed.run(linux, job, limit_s=limit_s, tell=tell, more=ICOUNT)
+    words = [line.split(maxsplit=2) for line in said.lines if line.startswith("cost ")]
+    if not said.ok or not words:
+        raise AbhError("what calls cost was not told", got=said.problem or "a failure", tail=said.tail())
+    return {name: int(number) for _, number, name in words}
+
+
+def compare(without: Path, patched: Path, limit_s: float, tell: Callable[[str], Callable[[str], None]]) -> None:
+    """Prints a table. It judges nothing: where memory happens to lie decides over some of it."""
+    told = {"without": costs(without, (RUN,), limit_s, tell("without ABH's patches"))}
+    told |= {state: costs(patched, job, limit_s, tell(state)) for state, job in STATES.items()}
+    print("instructions (counted) of a call".ljust(44) + "".join(state.rjust(9) for state in told))
+    for name in told["without"]:
+        print(name.ljust(44) + "".join(f"{of[name]:>9,}" for of in told.values()))

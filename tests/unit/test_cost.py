@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""What memory calls cost: the table."""
+
+from pathlib import Path
+
+import pytest
+
+from abh.errors import AbhError
+from abh.verify import cost, testbed
+
+STOCK, PATCHED = Path("/stock"), Path("/patched")
+
+
+def _machines(monkeypatch: pytest.MonkeyPatch, off: int, lines: tuple[str, ...] = ()) -> None:
+    """Machines that tell 1,000 instructions of a call, and `off` with ABH's patches and nobody who has ABH."""
+
+    def run(linux: Path, job: tuple[str, ...], **_: object) -> testbed.Said:
+        number = 1000 if linux == STOCK or len(job) > 1 else off
+        return testbed.Said([*(lines or (f"cost {number} brk() by 4 KiB, and back",)), "TEST status 0"])
+
+    monkeypatch.setattr(testbed, "run", run)
+
+
+def _compare() -> None:
+    cost.compare(STOCK, PATCHED, 1, lambda about: lambda line: None)
+
+
+def test_each_state_has_a_column(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    _machines(monkeypatch, off=1010)
+    _compare()
+    assert capsys.readouterr().out.splitlines()[1].split()[-4:] == ["1,000", "1,010", "1,000", "1,000"]
+
+
+def test_a_machine_that_tells_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    _machines(monkeypatch, off=1000, lines=("nothing",))
+    with pytest.raises(AbhError, match="what calls cost was not told"):
+        _compare()
