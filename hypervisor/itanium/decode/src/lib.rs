@@ -5,10 +5,12 @@
 //! operands are cut out of the bits when they are asked for, and [`Instruction::text`] writes it as the GNU
 //! disassembler does.
 
+pub mod assemble;
 pub mod bundle;
 pub mod operand;
 pub mod table;
 
+pub use assemble::assemble;
 pub use bundle::{Bundle, Unit};
 pub use operand::Operand;
 pub use table::{Form, Instruction, decode};

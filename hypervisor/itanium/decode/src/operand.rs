@@ -199,7 +199,7 @@ const fn sign(value: i64, width: u32) -> i64 {
 }
 
 /// The names of application registers that have one (SDM vol. 1, 3.1.8, table 3-3).
-fn application(number: i64) -> String {
+pub(crate) fn application(number: i64) -> String {
     let name = match number {
         0..8 => return format!("ar.k{number}"),
         16 => "rsc",
@@ -228,7 +228,7 @@ fn application(number: i64) -> String {
 }
 
 /// The names of control registers that have one (SDM vol. 2, 3.3.4, table 3-3).
-fn control(number: i64) -> String {
+pub(crate) fn control(number: i64) -> String {
     let name = match number {
         0 => "dcr",
         1 => "itm",

@@ -8,14 +8,14 @@ use crate::bundle::Unit;
 use crate::operand::{Operand, bits};
 
 /// A place in the slot: its highest and its lowest bit.
-type Place = (u32, u32);
+pub(crate) type Place = (u32, u32);
 
 /// A field of the slot, of one place or more, and what each of its values adds to a mnemonic; none where a value has no
 /// instruction.
 #[derive(Clone, Debug)]
-struct Choice {
-    places: Vec<Place>,
-    names: Vec<Option<&'static str>>,
+pub(crate) struct Choice {
+    pub(crate) places: Vec<Place>,
+    pub(crate) names: Vec<Option<&'static str>>,
 }
 
 impl Choice {
@@ -27,10 +27,10 @@ impl Choice {
 
 /// Two places whose bits are the same, or each other's complement.
 #[derive(Debug)]
-struct Twins {
-    one: Place,
-    other: Place,
-    complement: bool,
+pub(crate) struct Twins {
+    pub(crate) one: Place,
+    pub(crate) other: Place,
+    pub(crate) complement: bool,
 }
 
 impl Twins {
@@ -42,14 +42,14 @@ impl Twins {
 }
 
 #[derive(Debug)]
-enum Part {
+pub(crate) enum Part {
     Text(&'static str),
     Choice(Choice),
 }
 
 /// What operands are written with: text, or an operand.
 #[derive(Debug)]
-enum Piece {
+pub(crate) enum Piece {
     Text(&'static str),
     Operand(Operand),
 }
@@ -61,13 +61,17 @@ pub struct Form {
     pub id: usize,
     /// The mnemonic as the table has it, with the names of its fields in braces.
     pub mnemonic: &'static str,
+    /// Its operands as the table has them.
+    pub operands: &'static str,
+    /// A unit that has it: memory, where that or integer may.
+    pub unit: Unit,
     /// Whether it has a qualifying predicate, in the lowest six bits.
     pub predicated: bool,
     mask: u64,
-    value: u64,
-    twins: Option<Twins>,
-    parts: Vec<Part>,
-    pieces: Vec<Piece>,
+    pub(crate) value: u64,
+    pub(crate) twins: Option<Twins>,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) pieces: Vec<Piece>,
 }
 
 impl Form {
@@ -204,10 +208,11 @@ fn parse(text: &'static str) -> Table {
         for &unit in units(unit) {
             table.rows.entry((unit, major)).or_default().push(id);
         }
+        let unit = units(unit)[0];
         let plain = mnemonic.strip_prefix('!').unwrap_or(mnemonic);
         let predicated = plain.len() == mnemonic.len();
         let (parts, pieces) = (parts(plain, &fields), pieces(operands));
-        table.forms.push(Form { id, mnemonic: plain, predicated, mask, value, twins, parts, pieces });
+        table.forms.push(Form { id, mnemonic: plain, operands, unit, predicated, mask, value, twins, parts, pieces });
     }
     table
 }

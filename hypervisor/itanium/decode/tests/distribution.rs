@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-use itanium_decode::{Bundle, Unit, decode};
+use itanium_decode::{Bundle, Unit, assemble, decode};
 
 /// What only the Itanium 9500 has, and the manual not: the disassembler knows it.
 const LATER: [&str; 3] = ["dahr", "msr[", "lfetch.count"];
@@ -110,4 +110,26 @@ fn many_random_bundles_are_what_the_distribution_says() {
     assert!(all.slots >= 1_000_000, "{} slots", all.slots);
     assert!(all.valid * 4 > all.slots, "{} of {} are instructions", all.valid, all.slots);
     assert!(all.passed_over * 100 < all.slots, "{} of {} were passed over", all.passed_over, all.slots);
+}
+
+#[test]
+fn what_the_disassembler_writes_can_be_assembled() {
+    let mut rows = std::collections::BTreeSet::new();
+    lines(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sample.txt"), |lines| {
+        for text in lines.texts.iter().map(|text| text.trim_end_matches(";;")) {
+            let theirs = LATER.iter().chain([&HINT]).any(|name| text.contains(name));
+            if text.is_empty() || text.starts_with("data8") || theirs {
+                continue;
+            }
+            let (unit, slot, long) = assemble(text, lines.address).unwrap_or_else(|| panic!("{text}"));
+            let found = decode(unit, slot, long).expect("an instruction");
+            assert_eq!(found.text(lines.address), text);
+            rows.insert(found.form.id);
+        }
+    });
+    assert_eq!(rows.len() + 1, itanium_decode::table::forms().len(), "all rows but the hint");
+    for text in ["add r1=r2", "add r1=r2,r3,r4", "adds r1=8192,r3", "(p64) nop.m 0x0", "(p01) cover", "mov r1=f2", ""]
+    {
+        assert_eq!(assemble(text, 0), None, "{text}");
+    }
 }
