@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: MIT
+//! Floating-point arithmetic (SDM vol. 1, chapter 5; vol. 3, F1, F4 to F8, F10, F12 to F14). All operands are served
+//! here: there is no software assistance. Not there yet: the parallel forms, frsqrta, and traps that are on.
+
+use super::compare::Way;
+use super::{Handler, Name, Op};
+use crate::bus::Bus;
+use crate::cpu::{Cpu, Float, ar};
+use crate::interruption::{Done, at, illegal, reserved, stuck};
+use crate::rounding::{Exact, Rounding, flag};
+
+pub(super) fn of(name: Name) -> Option<Handler> {
+    sums(name.0).or_else(|| others(name.0))
+}
+
+/// What of f3 times f4 and f2 is negated.
+#[derive(Clone, Copy)]
+struct Signs {
+    product: bool,
+    addend: bool,
+}
+
+const PLUS: Signs = Signs { product: false, addend: false };
+const LESS: Signs = Signs { product: false, addend: true };
+const NEGATED: Signs = Signs { product: true, addend: false };
+
+fn sums(mnemonic: &str) -> Option<Handler> {
+    Some(match mnemonic.strip_suffix("{sf}")? {
+        "fma" | "fmpy" | "fadd" | "fnorm" => |c, _, o| c.multiply(o, PLUS, None),
+        "fma.s" | "fmpy.s" | "fadd.s" | "fnorm.s" => |c, _, o| c.multiply(o, PLUS, Some((24, 8))),
+        "fma.d" | "fmpy.d" | "fadd.d" | "fnorm.d" => |c, _, o| c.multiply(o, PLUS, Some((53, 11))),
+        "fms" | "fsub" => |c, _, o| c.multiply(o, LESS, None),
+        "fms.s" | "fsub.s" => |c, _, o| c.multiply(o, LESS, Some((24, 8))),
+        "fms.d" | "fsub.d" => |c, _, o| c.multiply(o, LESS, Some((53, 11))),
+        "fnma" | "fnmpy" => |c, _, o| c.multiply(o, NEGATED, None),
+        "fnma.s" | "fnmpy.s" => |c, _, o| c.multiply(o, NEGATED, Some((24, 8))),
+        "fnma.d" | "fnmpy.d" => |c, _, o| c.multiply(o, NEGATED, Some((53, 11))),
+        _ => return None,
+    })
+}
+
+fn others(mnemonic: &str) -> Option<Handler> {
+    Some(match mnemonic {
+        "fcmp.eq{unc}{sf}" => |c, _, o| c.compare_floats(o, true, |order| order == Some(0)),
+        "fcmp.lt{unc}{sf}" => |c, _, o| c.compare_floats(o, false, |order| order == Some(-1)),
+        "fcmp.le{unc}{sf}" => |c, _, o| c.compare_floats(o, false, |order| order.is_some_and(|order| order <= 0)),
+        "fcmp.unord{unc}{sf}" => |c, _, o| c.compare_floats(o, true, |order| order.is_none()),
+        "fclass.m{unc}" => |c, _, o| c.classify(o),
+        "fmin{sf}" => |c, _, o| c.choose(o, |a, b| ordered(a, b) == Some(-1)),
+        "fmax{sf}" => |c, _, o| c.choose(o, |a, b| ordered(b, a) == Some(-1)),
+        "famin{sf}" => |c, _, o| c.choose(o, |a, b| ordered(a.absolute(), b.absolute()) == Some(-1)),
+        "famax{sf}" => |c, _, o| c.choose(o, |a, b| ordered(b.absolute(), a.absolute()) == Some(-1)),
+        "fcvt.fx{sf}" => |c, _, o| c.integer_of(o, true, false),
+        "fcvt.fxu{sf}" => |c, _, o| c.integer_of(o, false, false),
+        "fcvt.fx.trunc{sf}" => |c, _, o| c.integer_of(o, true, true),
+        "fcvt.fxu.trunc{sf}" => |c, _, o| c.integer_of(o, false, true),
+        "frcpa{sf}" => |c, _, o| c.reciprocal(o),
+        "fsetc{sf}" => Cpu::set_controls,
+        "fclrf{sf}" => |c, _, o| {
+            c.ar[ar::FPSR] &= !(0x3f << (field(o) + 7));
+            Ok(())
+        },
+        "fchkf{sf}" => |c, _, o| {
+            let (flags, first) = (c.flags(field(o)), c.flags(6));
+            // What a trap is on for, or what the first field does not say, is to be looked at.
+            if flags & !(c.ar[ar::FPSR] & 0x3f) != 0 || flags & !first != 0 {
+                c.branch = Some((c.ip.wrapping_add(o.imm as u64), 0));
+            }
+            Ok(())
+        },
+        _ => return None,
+    })
+}
+
+/// Where an instruction's status field begins in FPSR.
+const fn field(op: &Op) -> u32 {
+    6 + 13 * op.bits(35, 34) as u32
+}
+
+const QUIET: u64 = 1 << 62;
+
+impl Float {
+    /// What an invalid operation gives.
+    const INDEFINITE: Self = Self { negative: true, exponent: 0x1_ffff, significand: 3 << 62 };
+
+    /// A NaN.
+    pub fn is_nan(self) -> bool {
+        self.exponent == 0x1_ffff && self.significand > 1 << 63
+    }
+
+    fn is_signaling(self) -> bool {
+        self.is_nan() && self.significand & QUIET == 0
+    }
+
+    /// An infinity.
+    pub fn is_infinite(self) -> bool {
+        self.exponent == 0x1_ffff && self.significand == 1 << 63
+    }
+
+    /// Encodings that no operation takes (SDM vol. 1, 5.1.2, table 5-2).
+    fn is_unsupported(self) -> bool {
+        self.exponent == 0x1_ffff && self.significand >> 63 == 0
+    }
+
+    fn is_zero(self) -> bool {
+        self.significand == 0 && self.exponent != 0x1_ffff && !self.is_natval()
+    }
+
+    fn is_unnormal(self) -> bool {
+        self.significand != 0 && self.significand >> 63 == 0 && self.exponent != 0x1_ffff
+    }
+
+    fn quieted(self) -> Self {
+        Self { significand: self.significand | QUIET, ..self }
+    }
+
+    fn absolute(self) -> Self {
+        Self { negative: false, ..self }
+    }
+
+    fn negated_if(self, condition: bool) -> Self {
+        Self { negative: self.negative != condition, ..self }
+    }
+
+    /// The same number with its leading bit in its place.
+    fn normalized(self) -> (i64, u64) {
+        let exponent = if self.exponent == 0 { 0xc001 } else { i64::from(self.exponent) };
+        let shift = self.significand.leading_zeros();
+        (exponent - i64::from(shift), self.significand << shift)
+    }
+}
+
+/// -1, 0 or 1; none where they have no order.
+fn ordered(a: Float, b: Float) -> Option<i8> {
+    if [a, b].iter().any(|value| value.is_nan() || value.is_unsupported()) {
+        return None;
+    }
+    if a.is_zero() && b.is_zero() {
+        return Some(0);
+    }
+    let key = |value: Float| {
+        let size = if value.is_zero() { (i64::MIN, 0) } else { value.normalized() };
+        (size, value.negative)
+    };
+    let ((size_a, negative_a), (size_b, negative_b)) = (key(a), key(b));
+    let order = match (negative_a, negative_b) {
+        (false, true) => 1,
+        (true, false) => -1,
+        (false, false) => size_a.cmp(&size_b) as i8,
+        (true, true) => size_b.cmp(&size_a) as i8,
+    };
+    Some(order)
+}
+
+impl Cpu {
+    fn flags(&self, field: u32) -> u64 {
+        self.ar[ar::FPSR] >> (field + 7) & 0x3f
+    }
+
+    fn controls(&self, field: u32) -> u64 {
+        self.ar[ar::FPSR] >> field & 0x7f
+    }
+
+    /// How a status field says that results of an instruction are rounded (SDM vol. 1, 5.1.3, tables 5-5 and 5-6).
+    fn rounding(&self, field: u32, fixed: Option<(u32, u32)>) -> Rounding {
+        let controls = self.controls(field);
+        let widest = controls >> 1 & 1 != 0;
+        let precision = fixed.map_or([24, 24, 53, 64][(controls >> 2 & 3) as usize], |(precision, _)| precision);
+        let range = if widest { 17 } else { fixed.map_or(15, |(_, range)| range) };
+        Rounding { precision, range, mode: controls >> 4 & 3, flush: controls & 1 != 0 }
+    }
+
+    /// Sets flags; those whose trap is on raise it: the first three as a fault, and nothing is written.
+    fn raise(&mut self, field: u32, flags: u64) -> Done {
+        let off = if self.controls(field) >> 6 & 1 != 0 { 0x3f } else { self.ar[ar::FPSR] & 0x3f };
+        let tiny = if flags & flag::TINY != 0 { flag::U } else { 0 };
+        let on = (flags & 0x3f | tiny) & !off;
+        if on & (flag::V | flag::D | flag::Z) != 0 {
+            // ISR.code names the first that there is: v, d, z (SDM vol. 2, chapter 8, from memory).
+            return Err(at(0x5c00, 1 << on.trailing_zeros()));
+        }
+        if on != 0 {
+            return Err(stuck("a floating-point trap that is on: not implemented"));
+        }
+        self.ar[ar::FPSR] |= (flags & 0x3f) << (field + 7);
+        Ok(())
+    }
+
+    fn reserved_precision(&self, field: u32) -> Done {
+        if self.controls(field) >> 2 & 3 == 1 { Err(reserved()) } else { Ok(()) }
+    }
+
+    /// f1 of f3 times f4 and f2. Where f2 is f0 nothing is added, and where f4 is f1 nothing is multiplied.
+    fn multiply(&mut self, op: &Op, signs: Signs, fixed: Option<(u32, u32)>) -> Done {
+        Self::float_target(op.r1)?;
+        self.enabled(&[op.r1, op.r2, op.r3, op.r4])?;
+        let field = field(op);
+        self.reserved_precision(field)?;
+        let (a, b, add) = (self.fr(op.r3), self.fr(op.r4), self.fr(op.r2));
+        let adds = op.r2 != 0;
+        if [a, b, add].iter().any(|value| value.is_natval()) {
+            self.set_fr(op.r1, Float::NATVAL);
+            return Ok(());
+        }
+        let rounding = self.rounding(field, fixed);
+        let (value, flags) = multiplied(rounding, signs, a, b, adds.then_some(add));
+        self.raise(field, flags)?;
+        self.set_fr(op.r1, value);
+        Ok(())
+    }
+
+    fn compare_floats(&mut self, op: &Op, quiet: bool, relation: impl Fn(Option<i8>) -> bool) -> Done {
+        let on = op.qp == 0 || self.pr(op.qp);
+        let way = if op.bit(12) { Way::Unconditional } else { Way::Normal };
+        if !on {
+            return self.judge(op, way, None);
+        }
+        if op.p1 == op.p2 {
+            return Err(illegal());
+        }
+        self.enabled(&[op.r2, op.r3])?;
+        let (a, b) = (self.fr(op.r2), self.fr(op.r3));
+        if a.is_natval() || b.is_natval() {
+            return self.judge(op, way, None);
+        }
+        let unordered = ordered(a, b).is_none();
+        let signals = [a, b].iter().any(|value| value.is_signaling() || value.is_unsupported());
+        let flags = if signals || unordered && !quiet {
+            flag::V
+        } else if !unordered && [a, b].iter().any(|value| value.is_unnormal()) {
+            flag::D
+        } else {
+            0
+        };
+        self.raise(field(op), flags)?;
+        self.judge(op, way, Some(relation(ordered(a, b))))
+    }
+
+    /// `fclass.m` (SDM vol. 3, fclass, table 2-28).
+    fn classify(&mut self, op: &Op) -> Done {
+        let on = op.qp == 0 || self.pr(op.qp);
+        let way = if op.bit(12) { Way::Unconditional } else { Way::Normal };
+        if on {
+            self.enabled(&[op.r2])?;
+        }
+        let (value, wanted) = (self.fr(op.r2), op.imm as u64);
+        let has = |bit: u32| wanted >> bit & 1 != 0;
+        let kind = if value.is_zero() {
+            2
+        } else if value.is_infinite() {
+            5
+        } else if value.is_unnormal() {
+            3
+        } else {
+            4
+        };
+        let number = !value.is_nan() && !value.is_unsupported();
+        let result = if value.is_natval() {
+            has(8)
+        } else if value.is_nan() {
+            if value.is_signaling() { has(6) } else { has(7) }
+        } else {
+            number && has(kind) && has(u32::from(value.negative))
+        };
+        // A NaTVal that is not asked for clears both.
+        self.judge(op, way, (!value.is_natval() || has(8)).then_some(result))
+    }
+
+    /// f2 or f3. A NaN is no reason to choose f2.
+    fn choose(&mut self, op: &Op, first: impl Fn(Float, Float) -> bool) -> Done {
+        Self::float_target(op.r1)?;
+        self.enabled(&[op.r1, op.r2, op.r3])?;
+        let (a, b) = (self.fr(op.r2), self.fr(op.r3));
+        if a.is_natval() || b.is_natval() {
+            self.set_fr(op.r1, Float::NATVAL);
+            return Ok(());
+        }
+        let flags = if ordered(a, b).is_none() {
+            flag::V
+        } else if a.is_unnormal() || b.is_unnormal() {
+            flag::D
+        } else {
+            0
+        };
+        self.raise(field(op), flags)?;
+        self.set_fr(op.r1, if first(a, b) { a } else { b });
+        Ok(())
+    }
+
+    fn integer_of(&mut self, op: &Op, signed: bool, truncate: bool) -> Done {
+        Self::float_target(op.r1)?;
+        self.enabled(&[op.r1, op.r2])?;
+        let field = field(op);
+        let value = self.fr(op.r2);
+        if value.is_natval() {
+            self.set_fr(op.r1, Float::NATVAL);
+            return Ok(());
+        }
+        let mode = if truncate { 3 } else { self.controls(field) >> 4 & 3 };
+        let rounding = Rounding { precision: 64, range: 17, mode, flush: false };
+        let number = !value.is_nan() && !value.is_infinite() && !value.is_unsupported();
+        let found = number.then(|| rounding.to_integer(Exact::of(value), signed)).flatten();
+        let denormal = if value.is_unnormal() { flag::D } else { 0 };
+        let (integer, flags) = match found {
+            Some((integer, inexact)) => (integer, denormal | if inexact { flag::I } else { 0 }),
+            None => (1 << 63, flag::V),
+        };
+        self.raise(field, flags)?;
+        self.set_fr(op.r1, Float::of_integer(integer));
+        Ok(())
+    }
+
+    /// `frcpa`: about 1/f3, for programs that divide; or f2/f3, where that needs no division (SDM vol. 3, frcpa).
+    fn reciprocal(&mut self, op: &Op) -> Done {
+        if op.qp != 0 && !self.pr(op.qp) {
+            self.set_pr(op.p2, false);
+            return Ok(());
+        }
+        Self::float_target(op.r1)?;
+        self.enabled(&[op.r1, op.r2, op.r3])?;
+        let (a, b) = (self.fr(op.r2), self.fr(op.r3));
+        if a.is_natval() || b.is_natval() {
+            self.set_fr(op.r1, Float::NATVAL);
+            self.set_pr(op.p2, false);
+            return Ok(());
+        }
+        if let Some((value, flags)) = easy_quotient(a, b) {
+            self.raise(field(op), flags)?;
+            self.set_fr(op.r1, value);
+            self.set_pr(op.p2, false);
+            return Ok(());
+        }
+        let (exponent, significand) = b.normalized();
+        let exponent = 0x1_ffff - 2 - exponent;
+        if exponent <= 0 {
+            return Err(stuck("frcpa of a number that is too large for its reciprocal: not implemented"));
+        }
+        let index = significand >> 55 & 0xff;
+        let fraction = ((1 << 21) / (512 + 2 * index + 1)).div_ceil(2) - 1024;
+        let denormal = if a.is_unnormal() || b.is_unnormal() { flag::D } else { 0 };
+        self.raise(field(op), denormal)?;
+        let value = Float { negative: b.negative, exponent: exponent as u32, significand: 1 << 63 | fraction << 53 };
+        self.set_fr(op.r1, value);
+        self.set_pr(op.p2, true);
+        Ok(())
+    }
+
+    fn set_controls(&mut self, _: &mut dyn Bus, op: &Op) -> Done {
+        let field = field(op);
+        let controls = self.controls(6) & op.imm as u64 | u64::from(op.more[0]);
+        if controls >> 2 & 3 == 1 || field == 6 && controls >> 6 & 1 != 0 {
+            return Err(reserved());
+        }
+        self.ar[ar::FPSR] = self.ar[ar::FPSR] & !(0x7f << field) | controls << field;
+        Ok(())
+    }
+}
+
+/// A result and flags.
+fn multiplied(rounding: Rounding, signs: Signs, a: Float, b: Float, add: Option<Float>) -> (Float, u64) {
+    let invalid = (Float::INDEFINITE, flag::V);
+    let addend = add.unwrap_or_default();
+    if [a, b, addend].iter().any(|value| value.is_unsupported()) {
+        return invalid;
+    }
+    // Which NaN goes on: f4's, f2's, f3's (SDM vol. 3, fma, from memory).
+    if let Some(nan) = [b, addend, a].into_iter().find(|value| value.is_nan()) {
+        let signals = [a, b, addend].iter().any(|value| value.is_signaling());
+        return (nan.quieted(), if signals { flag::V } else { 0 });
+    }
+    let endless = a.is_infinite() || b.is_infinite();
+    let negative = (a.negative != b.negative) != signs.product;
+    let addend = addend.negated_if(signs.addend);
+    if endless && (a.is_zero() || b.is_zero()) || endless && addend.is_infinite() && addend.negative != negative {
+        return invalid;
+    }
+    if endless {
+        return (Float { negative, exponent: 0x1_ffff, significand: 1 << 63 }, 0);
+    }
+    let denormal = if [a, b, addend].iter().any(|value| value.is_unnormal()) { flag::D } else { 0 };
+    if addend.is_infinite() {
+        return (addend, denormal);
+    }
+    let product = Exact { negative, ..Exact::product(a, b) };
+    let exact = if add.is_some() { product.plus(Exact::of(addend), rounding.mode == 1) } else { product };
+    let (value, flags) = rounding.round(exact);
+    (value, flags | denormal)
+}
+
+/// The quotient, where one of two numbers is 0, infinite, or none.
+fn easy_quotient(a: Float, b: Float) -> Option<(Float, u64)> {
+    let negative = a.negative != b.negative;
+    let invalid = Some((Float::INDEFINITE, flag::V));
+    if a.is_unsupported() || b.is_unsupported() {
+        return invalid;
+    }
+    if let Some(nan) = [a, b].into_iter().find(|value| value.is_nan()) {
+        let signals = a.is_signaling() || b.is_signaling();
+        return Some((nan.quieted(), if signals { flag::V } else { 0 }));
+    }
+    let infinity = Float { negative, exponent: 0x1_ffff, significand: 1 << 63 };
+    let zero = Float { negative, ..Float::default() };
+    match (a.is_zero(), a.is_infinite(), b.is_zero(), b.is_infinite()) {
+        (true, _, true, _) | (_, true, _, true) => invalid,
+        (_, true, _, _) => Some((infinity, 0)),
+        (_, _, true, _) => Some((infinity, flag::Z)),
+        (true, _, _, _) | (_, _, _, true) => Some((zero, 0)),
+        _ => None,
+    }
+}
