@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""The life of a policy on a real KVM with the real libvirt, in an emulated host (tests/policy/kvm/run)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from abh import paths
+from abh.build import components, root
+from abh.machine import qemu
+from abh.schema import spec
+from tests.policy import rig as rigs
+
+HERE = paths.CHECKOUT / "tests/policy/kvm"
+LIMIT_S = 1500
+CMDLINE = (
+    "console=ttyS0 quiet loglevel=4 nokaslr random.trust_cpu=off panic=-1 root=/dev/vda ro rootfstype=erofs"
+    ' init=/bin/sh -- -c "mount -t devtmpfs dev /dev; mount -t erofs /dev/vdb /srv; exec sh /srv/run"'
+)
+
+
+def packed(folder: Path) -> Path:
+    """An image with the command, what is done with it, and what guests boot."""
+    job = folder / "in"
+    shutil.unpack_archive(components.path_of("libvirt-tests") / "tests.tgz", job)
+    shutil.copytree(HERE, job, dirs_exist_ok=True)
+    shutil.copy(components.path_of("linux") / "vmlinuz", job / "vmlinuz")
+    (folder / "rig").mkdir()
+    shutil.copy(rigs.initramfs(rigs.rig(folder / "rig")), job / "guest.cpio")
+    enter = root.enter(root.path_of("build"), read_only={"/in/job": job}, writable={"/out": folder}, scratch="/in")
+    words = ["mkfs.erofs", "--quiet", "--all-root", "-T0", "/out/job", "/in/job"]
+    root.run(enter, words, log=folder / "mkfs.log", what="making the image")
+    return folder / "job"
+
+
+def test_the_life_of_a_policy_on_kvm(tmp_path):
+    host, image, linux = packed(tmp_path), components.path_of("libvirt-image"), components.path_of("linux")
+    machine = spec.machine("kvm-host")
+    words = [*qemu.emulator_words(spec.architecture("x86-64")), *machine.qemu_args, "-cpu", machine.cpu]
+    words += ["-m", f"{machine.memory_mib['smoke']}M", "-serial", "stdio"]
+    for file in ("/in/image/host.erofs", f"/in/job/{host.name}"):
+        words += ["-drive", f"file={file},format=raw,if=virtio,readonly=on"]
+    words += ["-kernel", "/in/linux/vmlinuz", "-append", CMDLINE]
+    read_only = {qemu.BUILT: components.path_of("qemu"), "/in/linux": linux, "/in/image": image, "/in/job": host.parent}
+    lines = []
+    with qemu.inside(root.path_of("build"), words, read_only=read_only) as running:
+        for line in running.lines(LIMIT_S):
+            lines.append(line.rstrip())
+            print(lines[-1])
+    said = [line for line in lines if line.startswith("ABH ")]
+    wanted = re.findall(r"^\tcheck (\S+)", (HERE / "run").read_text(), re.MULTILINE)
+    got = dict(line.split(" ", 3)[2:] for line in said if line.startswith("ABH check "))
+    assert got == dict.fromkeys(["install", *wanted], "ok") and said[-1] == "ABH end host", "\n".join(lines[-40:])
