@@ -10,7 +10,7 @@ cp -r vm-configs/policies /obj/tests/abh/vm-configs/
 cp abh/*.py /obj/tests/abh/abh/
 cp -r abh/schema abh/policy /obj/tests/abh/abh/
 cp abh/commands/__init__.py abh/commands/policy.py abh/commands/deploy.py abh/commands/status.py /obj/tests/abh/abh/commands/
-cp tests/policy/xen/* /obj/tests/
+cp tests/policy/xen/* docs/policy.md /obj/tests/
 rm -rf /obj/tests/abh/abh/*/__pycache__
 # Small: the host reads it from the machine byte by byte, and each part of it from the beginning.
 tar -C /obj/tests --sort=name --owner=0 --group=0 --mtime=@0 -c . | gzip -9n >/out/tests.tgz

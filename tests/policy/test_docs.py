@@ -17,9 +17,9 @@ OTHERWISE = ("apt-get install python3-libvirt", "systemctl restart libvirtd", "v
              "virsh undefine")  # fmt: skip
 
 
-def commands() -> list[str]:
-    """The chapter's commands, in their order, without what is said beside them."""
-    chapter = DOC.read_text().partition(CHAPTER)[2].partition("\n## ")[0]
+def commands(of: str = CHAPTER) -> list[str]:
+    """A chapter's commands, in their order, without what is said beside them."""
+    chapter = DOC.read_text().partition(of)[2].partition("\n## ")[0]
     blocks = chapter.split("```")[1::2]
     return [line.partition("#")[0].strip() for block in blocks for line in block.strip().splitlines()]
 
