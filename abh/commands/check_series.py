@@ -10,9 +10,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abh import arguments, output
 from abh.errors import AbhError, Status
+
+if TYPE_CHECKING:
+    from abh.build.series import Series
 
 HELP = "check that the patch series are complete, ordered and documented"
 
@@ -90,7 +94,7 @@ def _check_deeper(folder: Path, args: argparse.Namespace) -> str:
     return f"{one.name} ({', '.join(done)})"
 
 
-def _attempt(component: str) -> Callable[[series.Series, Path], None] | None:  # type: ignore[name-defined]  # noqa: F821
+def _attempt(component: str) -> Callable[[Series, Path], None] | None:
     """How a prefix that was built is tried: kernels and hypervisors boot."""
     from abh.verify import testbed, xen
 
