@@ -20,8 +20,9 @@ def write_text(path: Path, text: str) -> None:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+                # By the handle: whoever may write to the folder could put a link to another's file under the name.
+                os.fchmod(stream.fileno(), 0o644)
                 stream.write(text)
-            os.chmod(name, 0o644)
             os.replace(name, path)
         except BaseException:
             os.unlink(name)
