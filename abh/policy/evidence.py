@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 from abh.policy import binding, guest, hook, host, memory
@@ -56,6 +56,8 @@ class Evidence:
         self.domain = domain
         self.proc = proc
         self.root = root
+        self._said: dict[str, Any] = {}
+        self._silent: Unreadable | None = None
 
     @functools.cached_property
     def running(self) -> bool:
@@ -75,7 +77,10 @@ class Evidence:
     @functools.cached_property
     def sizes_kib(self) -> list[int]:
         """The blocks of its memory."""
-        return hook.sizes_kib(self.tree)
+        try:
+            return hook.sizes_kib(self.tree)
+        except (ValueError, KeyError, AssertionError):
+            raise Unreadable("the domain's XML does not say how much memory it has") from None
 
     def local(self) -> None:
         """Unreadable unless this host's kernel is the VM's."""
@@ -118,10 +123,32 @@ class Evidence:
             raise Unreadable("the VM does not run")
         return guest.Agent(self.domain)
 
-    @functools.cached_property
+    def said(self, what: str, ask: Callable[[], T]) -> T:
+        """Of the guest: it is asked once, and the answer, or why there is none, is the same for all that want it."""
+        if what not in self._said:
+            if self._silent:
+                raise self._silent
+            try:
+                self._said[what] = ask()
+            except Unreadable as error:
+                self._said[what] = error
+        found: T | Unreadable = self._said[what]
+        if isinstance(found, Unreadable):
+            raise found
+        return found
+
+    def ask_no_more(self, why: str) -> None:
+        """What the guest has not said by now, it has not said."""
+        self._silent = guest.NoAgent(why)
+
+    @property
     def frames(self) -> guest.Frames:
         """The guest's own account of its hugepages."""
-        return guest.frames(self.agent, sum(self.sizes_kib))
+        return self.said("frames", lambda: guest.frames(self.agent, sum(self.sizes_kib)))
+
+    def switch(self, path: str) -> str:
+        """What a switch of the guest's kernel is, as the guest says."""
+        return self.said(path, lambda: self.agent.text_of(path))
 
     def record(self) -> Mapping[str, object] | None:
         """What the hook, or `abh policy apply`, has noted of this very process; None if nothing."""

@@ -23,7 +23,7 @@ from abh.policy.domain import Domain
 from abh.policy.memory import HUGE, Unreadable
 
 TIMEOUT_S = 5  # of one answer
-PATIENCE_S = 60  # with one guest, in all: one that answers slowly must not hold up the table of the others
+PATIENCE_S = 60  # with one guest, in all
 # libvirt's own errors where it does not get through to an agent.
 NO_AGENT = ("AGENT_UNRESPONSIVE", "AGENT_UNSYNCED", "ARGUMENT_UNSUPPORTED", "NO_SUPPORT", "OPERATION_INVALID")
 CHUNK = 1 << 20
@@ -33,6 +33,12 @@ FRAME = 4096
 FRAMES = HUGE // FRAME  # of a hugepage
 # Documentation/admin-guide/mm/pagemap.rst: of a frame's 64 flags.
 ANONYMOUS, HUGETLB, TRANSPARENT = 1 << 12, 1 << 17, 1 << 22
+# The same, as tables of all values of the flags' second byte and of their third: 1 where the flag is set.
+IS_ANONYMOUS, IS_HUGETLB, IS_HUGE = (
+    bytes(bool(value << shift & flags) for value in range(256))
+    for shift, flags in ((8, ANONYMOUS), (16, HUGETLB), (16, HUGETLB | TRANSPARENT))
+)
+ADDRESSES = 1 << 52  # of x86-64, at most: what is beyond is no memory
 FOUR_GIB = 4 << 30
 
 
@@ -43,32 +49,38 @@ class NoAgent(Unreadable):
 class Agent:
     """The agent in a running domain."""
 
-    def __init__(self, domain: Domain) -> None:
+    def __init__(self, domain: Domain, patience_s: float = PATIENCE_S) -> None:
         self.domain = domain
         self.gone: NoAgent | None = None  # it has not answered: nothing more is asked, as each wait takes seconds
-        self.until = time.monotonic() + PATIENCE_S
+        self.patience_s = patience_s
+        self.until = time.monotonic() + patience_s
 
     def ask(self, command: str, **arguments: object) -> Any:
         """What the agent answers; Unreadable if it does not, or not in form."""
         if self.gone:
             raise self.gone
-        if time.monotonic() > self.until:
-            self.gone = NoAgent(f"the guest's agent has not told all within {PATIENCE_S} s")
+        left = self.until - time.monotonic()
+        if left <= 0:
+            self.gone = NoAgent(f"the guest's agent has not told all within {self.patience_s:.0f} s")
             raise self.gone
         libvirt = binding.load()
         request = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
         try:
-            text = binding.qemu().qemuAgentCommand(self.domain.handle, request, TIMEOUT_S, 0)
+            timeout_s = max(1, min(TIMEOUT_S, int(left)))
+            return json.loads(binding.qemu().qemuAgentCommand(self.domain.handle, request, timeout_s, 0))["return"]
         except libvirt.libvirtError as error:
             said = plain(f"the guest's agent: {error.get_error_message()}")
             if error.get_error_code() in {getattr(libvirt, f"VIR_ERR_{name}") for name in NO_AGENT}:
                 self.gone = NoAgent(said)
                 raise self.gone from None
             raise Unreadable(said) from None  # the agent's own words
-        try:
-            answer = json.loads(text)
-            return answer["return"]
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            RecursionError,
+            SystemError,
+        ):  # the binding's, of bytes that are no text
             raise Unreadable("the guest's agent answers what is no answer") from None
 
     @contextlib.contextmanager
@@ -84,25 +96,28 @@ class Agent:
 
     def bytes_of(self, path: str, start: int = 0, count: int = FILE_BYTES) -> bytes:
         """What is in a file of the guest, from `start`, at most `count` bytes."""
+        return b"".join(self.pieces(path, start, count))
+
+    def pieces(self, path: str, start: int, count: int) -> Iterator[bytes]:
+        """The same piece by piece, as the agent gives them."""
         with self._file(path, "r") as handle:
             if start:
                 self.ask("guest-file-seek", handle=handle, offset=start, whence=0)
-            return self._read(handle, count)
+            yield from self._read(handle, count)
 
-    def _read(self, handle: int, count: int) -> bytes:
-        found = bytearray()
-        while len(found) < count:
-            wanted = min(CHUNK, count - len(found))
+    def _read(self, handle: int, count: int) -> Iterator[bytes]:
+        while count > 0:
+            wanted = min(CHUNK, count)
             answer = self.ask("guest-file-read", handle=handle, count=wanted)
             try:
-                piece = base64.b64decode(answer["buf-b64"], validate=True)
+                piece = base64.b64decode(answer["buf-b64"], validate=True)[:wanted]
                 end = bool(answer["eof"])
             except (KeyError, TypeError, ValueError, binascii.Error):
                 raise Unreadable("the guest's agent answers what is no answer") from None
-            found += piece[:wanted]
+            yield piece
+            count -= len(piece)
             if end or not piece:
                 break
-        return bytes(found)
 
     def text_of(self, path: str) -> str:
         """What is in a small file of the guest, as one that may be printed."""
@@ -133,30 +148,49 @@ class Frames:
 def frames(agent: Agent, size_kib: int) -> Frames:
     """The guest's own account, from its /proc/iomem and /proc/kpageflags."""
     anonymous = 0
-    huge = set()
+    huge: set[int] = set()
     areas = ram(agent.bytes_of("/proc/iomem").decode("ascii", errors="replace"))
     if sum(end - start for start, end in areas) > min(LARGEST, size_kib << 10):
         raise Unreadable("the guest claims more memory than it has, or has more than is looked at")
     for start, end in areas:
-        first, last = start // FRAME, end // FRAME
-        flags = agent.bytes_of("/proc/kpageflags", first * 8, (last - first) * 8)
-        words = memoryview(flags[: len(flags) // 8 * 8]).cast("Q")  # of 64 GiB they are 16 million
-        anonymous += sum(word & (ANONYMOUS | HUGETLB) != 0 for word in words)
-        for at in range(-first % FRAMES, len(words) - FRAMES + 1, FRAMES):
-            if all(word & (TRANSPARENT | HUGETLB) and word & (ANONYMOUS | HUGETLB) for word in words[at : at + FRAMES]):
-                huge.add((first + at) * FRAME)
+        at, last = start // FRAME, end // FRAME
+        rest = b""
+        for piece in agent.pieces("/proc/kpageflags", at * 8, (last - at) * 8):
+            rest += piece
+            whole = max(0, (at + len(rest) // 8) // FRAMES * FRAMES - at)  # up to the end of a hugepage
+            anonymous += _count(rest[: whole * 8], at, huge)
+            at, rest = at + whole, rest[whole * 8 :]
+        anonymous += _count(rest[: len(rest) // 8 * 8], at, huge)
     return Frames(anonymous * FRAME // 1024, frozenset(huge), max((end for _, end in areas), default=0))
+
+
+def _count(flags: bytes, first: int, huge: set[int]) -> int:
+    """How many frames are of programs, by their flags; those that make a hugepage are added to `huge`."""
+    frames_ = len(flags) // 8
+    third = flags[2::8]
+    of_programs = _bits(flags[1::8], IS_ANONYMOUS) | _bits(third, IS_HUGETLB)
+    both = (of_programs & _bits(third, IS_HUGE)).to_bytes(frames_, "little")
+    for at in range(-first % FRAMES, frames_ - FRAMES + 1, FRAMES):
+        if both.count(1, at, at + FRAMES) == FRAMES:
+            huge.add((first + at) * FRAME)
+    return of_programs.bit_count()
+
+
+def _bits(of_frames: bytes, table: bytes) -> int:
+    return int.from_bytes(of_frames.translate(table), "little")
 
 
 def ram(iomem: str) -> list[tuple[int, int]]:
     """The areas of memory in /proc/iomem; a user without rights sees zeros there."""
     found = [
-        (int(each[1], 16), int(each[2], 16) + 1)
+        (int(each[1], 16), int(each[2], 16))
         for each in re.finditer(r"^([0-9a-f]+)-([0-9a-f]+) : System RAM$", iomem, re.MULTILINE)
     ]
-    areas = [(start, end) for start, end in found if end > start + 1]
+    areas = [(start, last + 1) for start, last in found if (start, last) != (0, 0)]
     if not areas or any(one[1] > other[0] for one, other in itertools.pairwise(areas)):
         raise Unreadable("the guest's /proc/iomem has no memory in it, or areas that overlap")
+    if any(end <= start or end > ADDRESSES for start, end in areas):
+        raise Unreadable("the guest's /proc/iomem has areas that end before they begin, or where no memory can be")
     return areas
 
 

@@ -4,13 +4,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+import queue
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from abh.errors import AbhError
 from abh.policy import binding, domain, guest, host, verify
 from abh.policy.evidence import Evidence, Shares
+from abh.policy.memory import Unreadable
+from abh.schema.policy import Policy
+
+# All three arbitrary. A guest of 64 GiB, the largest that is looked at, tells 128 MiB.
+TABLE_S = 30.0  # for all guests of the table
+GUEST_S = 20.0  # for one
+WORKERS = 16  # libvirt's daemon serves 20 requests at a time: others must get through, too
+SHARED_WORKERS = 5  # of one connection
 
 METRICS = {
     "mapped_kib": ("abh_vm_mapped_bytes", "Guest memory that the host has mapped."),
@@ -19,6 +30,7 @@ METRICS = {
     "guest_huge_kib": ("abh_vm_guest_huge_bytes", "Of that, in hugepages of the guest's."),
     "both_kib": ("abh_vm_both_huge_bytes", "In hugepages of guest and host at once."),
 }
+OFF = "it does not run"
 STATES: tuple[verify.State, ...] = ("granted", "denied", "unknown")
 
 
@@ -53,29 +65,131 @@ class Row:
 
 
 def rows(connection: Any) -> list[Row]:
-    """All domains of the connection, by name, but those that have gone while they were looked at."""
-    found = []
-    for one in domain.every(connection):
-        with contextlib.suppress(binding.NoDomain):
-            found.append(_row(one))
-    return found
+    """All domains of the connection, by name, but those that have gone while they were looked at.
+
+    What is wrong with one, or what it says, is in its own row. The guests are asked side by side, before the rest.
+    """
+    looks = [_Look(one) for one in domain.every(connection)]
+    _ask([each for each in looks if each.asks], connection)
+    return [row for each in looks if (row := each.row()) is not None]
 
 
-def _row(one: domain.Domain) -> Row:
-    seen = Evidence(one)
-    counts: dict[str, int] = {}
-    try:
-        policy = one.policy()
-        name = policy.name if policy else None
-        if policy and seen.running:
-            states = [each.answer.state for each in verify.findings(policy, seen)]
+class _Look:
+    """At one VM: what it has, what its guest is to be asked, and its row."""
+
+    def __init__(self, one: domain.Domain) -> None:
+        self.seen = Evidence(one)
+        self.one = one
+        self.policy: Policy | None = None
+        self.unread = ""  # why there is no policy, where there is one
+        self.gone = False
+        self.fault = ""
+        self.asks = False
+        self.asked = False
+        with self._watched():
+            if self.seen.running:
+                _ = self.seen.sizes_kib
+                self.asks = True
+            try:
+                self.policy = one.policy()
+            except binding.NoDomain:
+                raise
+            except AbhError as error:
+                self.unread = f"({error.what})"
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            yield
+        except binding.NoDomain:
+            self.gone = True
+        except Exception as error:  # whatever it is: the other VMs are looked at all the same
+            self.fault = _words(error)
+
+    def ask(self, connection: Any, until: float) -> None:
+        """Has the guest say all that is asked of it; what it says, or why it does not, the evidence keeps."""
+        seen, switches = self.seen, self.policy.guest.sysfs if self.policy else ()
+        try:
+            seen.agent = guest.Agent(domain.find(connection, self.one.uuid), min(GUEST_S, until - time.monotonic()))
+            with contextlib.suppress(Unreadable):
+                _ = seen.frames
+            for path in switches:
+                with contextlib.suppress(Unreadable):
+                    seen.switch(path)
+        except binding.NoDomain:
+            self.gone = True
+        except Exception as error:  # whatever a guest has done to that: what the host knows is told all the same
+            seen.ask_no_more(_words(error))
+        self.asked = True
+
+    def row(self) -> Row | None:
+        """None of one that has gone."""
+        made = None
+        if not self.gone and not self.fault:
+            with self._watched():
+                made = self._row()
+        if self.gone:
+            return None
+        running = self.seen.__dict__.get("running", False)  # not known where that is what failed
+        shares = Shares(reasons=(self.fault,))
+        return made or Row(self.one.name, self.one.uuid, running, None, self.unread or None, {}, shares)
+
+    def _row(self) -> Row:
+        seen, counts = self.seen, {}
+        if self.policy and seen.running:
+            states = [each.answer.state for each in verify.findings(self.policy, seen)]
             counts = {str(state): states.count(state) for state in STATES}
-    except binding.NoDomain:
-        raise
-    except AbhError as error:
-        name = f"({error.what})"
-    shares = seen.shares() if seen.running else Shares(reasons=("it does not run",))
-    return Row(one.name, one.uuid, seen.running, _paging(seen) if seen.running else None, name, counts, shares)
+        shares = seen.shares() if seen.running else Shares(reasons=(OFF,))
+        paging = _paging(seen) if seen.running else None
+        name = self.policy.name if self.policy else self.unread or None
+        return Row(self.one.name, self.one.uuid, seen.running, paging, name, counts, shares)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, AbhError):
+        return guest.plain(": ".join(str(word) for word in (error.what, error.got) if word))
+    return guest.plain(f"abh could not look at it: {type(error).__name__}: {error}")
+
+
+def _ask(looks: Sequence[_Look], connection: Any) -> None:
+    """Asks the guests side by side, all of them within TABLE_S: who is silent or slow costs only his own numbers.
+
+    The threads are daemons: one that waits for libvirt when the time is over holds up nobody, and asks no more.
+    """
+    until = time.monotonic() + TABLE_S
+    why = [f"no answer within {TABLE_S:.0f} s"]
+    waiting: queue.SimpleQueue[_Look] = queue.SimpleQueue()
+    for each in looks:
+        waiting.put(each)
+
+    def work() -> None:
+        try:
+            with _of_its_own(connection) as mine, contextlib.suppress(queue.Empty):
+                while time.monotonic() < until:
+                    waiting.get_nowait().ask(mine, until)
+        except AbhError as error:
+            why.append(_words(error))
+
+    number = WORKERS if binding.is_local(connection) else SHARED_WORKERS
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(number, len(looks)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    for each in looks:
+        if not each.asked:
+            each.seen.ask_no_more(why[-1])
+
+
+@contextlib.contextmanager
+def _of_its_own(connection: Any) -> Iterator[Any]:
+    """Another connection to the same libvirt, which serves only five requests of one at a time; over a network, the
+    same, as each might ask for a password."""
+    if not binding.is_local(connection):
+        yield connection
+        return
+    with binding.connection(str(connection.getURI())) as made:
+        yield made
 
 
 def _paging(seen: Evidence) -> str | None:
@@ -108,7 +222,7 @@ def table(found: Sequence[Row], before: Iterable[Row] = ()) -> str:
         )
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     text = ["  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    notes = [f"{guest.plain(row.vm)}: {reason}" for row in found if row.running for reason in row.shares.reasons]
+    notes = [f"{guest.plain(row.vm)}: {reason}" for row in found for reason in row.shares.reasons if reason != OFF]
     return "\n".join([*text, *(["", *notes] if notes else [])])
 
 

@@ -196,7 +196,7 @@ def _answered(check: Check, wanted: Any, seen: Evidence) -> Answer:
 
 def _guest(path: str) -> Check:
     def check(wanted: Any, seen: Evidence) -> Answer:
-        now = host.chosen(seen.agent.text_of(path))
+        now = host.chosen(seen.switch(path))
         return _got(now == wanted, f"the guest says {now!r}", "`abh policy apply`")
 
     return check

@@ -3,22 +3,17 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import struct
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from abh.errors import AbhError, Status
-from abh.policy import binding, explain, guest, hook, host, memory, status, stored, verify
-from abh.policy.evidence import Evidence, Shares
+from abh.errors import Status
+from abh.policy import explain, guest, hook, memory, verify
+from abh.policy.evidence import Evidence
 from abh.policy.memory import HUGE, Range, Unreadable
-from abh.schema import keys, spec
+from abh.schema import spec
 
 UUID = "f0d054c2-febb-4cf0-8b75-1ce0ecc8c436"
 BASE = 0x7F0000000000
@@ -265,124 +260,7 @@ def test_not_huge_is_what_has_base_pages_and_fits_in_whole(monkeypatch):
     assert memory.not_huge(1, 0, 8 * HUGE) == [0, 2 * HUGE]
 
 
-# --- the guest --------------------------------------------------------------------------------------------------
-
-IOMEM = "00001000-0009ffff : System RAM\n00100000-{:08x} : System RAM\n  01000000-01ffffff : Kernel code\n"
-
-
-class Agent(guest.Agent):
-    """An agent that has these files."""
-
-    def __init__(self, files: dict[str, bytes]) -> None:
-        super().__init__(None)  # type: ignore[arg-type]
-        self.files = files
-        self.at = 0
-
-    def ask(self, command, **arguments):
-        if command == "guest-file-open":
-            if arguments["path"] not in self.files:
-                raise Unreadable("no such file")
-            self.path, self.at = arguments["path"], 0
-            return 7
-        if command == "guest-file-seek":
-            self.at = arguments["offset"]
-        if command == "guest-file-read":
-            piece = self.files[self.path][self.at : self.at + arguments["count"]]
-            self.at += len(piece)
-            return {"buf-b64": base64.b64encode(piece).decode(), "eof": not piece, "count": len(piece)}
-        return {}
-
-
-def flags_of(kib: int, huge: set[int], *, anonymous: bool = True) -> bytes:
-    words = []
-    for frame in range(kib // 4):
-        inside = frame // 512 in huge
-        words.append((guest.ANONYMOUS if anonymous and inside else 0) | (guest.TRANSPARENT if inside else 0))
-    return struct.pack(f"<{len(words)}Q", *words)
-
-
-def test_a_guests_hugepages_are_counted_where_they_are():
-    files = {"/proc/iomem": IOMEM.format((16 << 20) - 1).encode(), "/proc/kpageflags": flags_of(16384, {1, 3, 7})}
-    found = guest.frames(Agent(files), 16384)
-    assert found.huge == {2 << 20, 6 << 20, 14 << 20} and found.anonymous_kib == 3 * 2048 and found.top == 16 << 20
-    files["/proc/kpageflags"] = flags_of(16384, {1}, anonymous=False)  # of files, not of programs
-    assert guest.frames(Agent(files), 16384).huge == frozenset()
-
-
-@pytest.mark.parametrize(
-    "iomem",
-    ["", "0-0 : System RAM", "00000000-00000000 : System RAM\n", "00001000-ffffffffffff : System RAM\n",
-     "00001000-00ffffff : System RAM\n00002000-00ffffff : System RAM\n", "\x00\xff" * 100],
-)  # fmt: skip
-def test_memory_that_a_guest_does_not_have_is_not_believed(iomem):
-    files = {"/proc/iomem": iomem.encode("latin-1"), "/proc/kpageflags": b""}
-    with pytest.raises(Unreadable):
-        guest.frames(Agent(files), 16384)
-
-
-def test_an_address_above_4_gib_is_behind_what_is_below_the_hole():
-    gib = 1 << 20  # in KiB
-    frames = guest.Frames(0, frozenset(), 6 << 30)  # 5 GiB: 3 below, 2 above
-    assert guest.offset_of(0x1000, frames, 5 * gib) == 0x1000
-    assert guest.offset_of(4 << 30, frames, 5 * gib) == 3 << 30
-    assert guest.offset_of((6 << 30) - 1, frames, 5 * gib) == (5 << 30) - 1
-
-
-@given(st.binary(max_size=200))
-def test_whatever_a_guest_answers_is_an_answer_or_unreadable(text):
-    handle = SimpleNamespace()
-    agent = guest.Agent(SimpleNamespace(handle=handle))  # type: ignore[arg-type]
-    patch = pytest.MonkeyPatch()
-    with patch.context() as context:
-        context.setattr(
-            guest.binding, "qemu", lambda: SimpleNamespace(qemuAgentCommand=lambda *_: text.decode("latin-1"))
-        )
-        for do in (lambda: agent.text_of("/x"), lambda: guest.frames(agent, 4096), lambda: agent.write("/x", "1")):
-            try:
-                do()
-            except Unreadable as error:
-                assert str(error).isprintable()
-
-
-def test_a_terminal_is_not_moved_by_what_a_guest_says():
-    agent = Agent({"/x": b"\x1b[2Jalways\r\n" + b"y" * 9000})
-    assert agent.text_of("/x").isprintable() and len(agent.text_of("/x")) == 500
-
-
-def test_lies_about_the_guests_hugepages_make_nothing_huge_on_the_host(machine, monkeypatch):
-    """Both is what the guest says and the host has: the host's part is not asked of the guest."""
-    monkeypatch.setattr(memory, "ranges", lambda *_: [Range(BASE, BASE + HUGE)])
-    seen = machine.seen()
-    everything = frozenset(range(0, 4096 << 10, HUGE))
-    seen.__dict__["frames"] = guest.Frames(4096, everything, 4096 << 10)
-    assert seen.shares().both_kib == 0 and seen.shares().guest_huge_kib == 4096
-
-
-def test_two_addresses_of_a_guest_that_are_one_place_count_once(machine, monkeypatch):
-    monkeypatch.setattr(memory, "ranges", lambda *_: [Range(BASE, BASE + 2 * HUGE, huge=True)])
-    seen = machine.seen()
-    seen.__dict__["frames"] = guest.Frames(8192, frozenset({0, 4 << 30}), (4 << 30) + (4096 << 10))
-    assert seen.shares().both_kib == 2048
-
-
-def test_a_guest_that_answers_slowly_is_not_waited_for_without_end(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(guest.time, "monotonic", lambda: now[0])
-    asked = []
-
-    def answer(*words):
-        asked.append(words)
-        now[0] += 4.9  # within the time of one answer
-        return json.dumps({"return": {"buf-b64": base64.b64encode(b"x").decode(), "eof": False}})
-
-    monkeypatch.setattr(guest.binding, "qemu", lambda: SimpleNamespace(qemuAgentCommand=answer))
-    agent = guest.Agent(SimpleNamespace(handle=None))  # type: ignore[arg-type]
-    with pytest.raises(guest.NoAgent, match="not told all within 60 s"):
-        agent._read(7, 1 << 20)
-    assert 12 <= len(asked) <= 14
-
-
-# --- explain and status -----------------------------------------------------------------------------------------
+# --- explain ----------------------------------------------------------------------------------------------------
 
 
 def reasons(machine, monkeypatch, *found: Range) -> list[tuple[int, int, str]]:
@@ -429,140 +307,3 @@ def test_a_block_that_cannot_be_huge_says_why(machine, monkeypatch, told, enable
 def test_free_hugepages_are_counted_from_order_9():
     text = "Node 0, zone DMA 0 0 0 0 0 0 0 0 9 1 2\nNode 1, zone Normal 9 9 9 9 9 9 9 9 9 0 1\n"
     assert explain.free_hugepages(text) == 1 + 4 + 2 and explain.free_hugepages("") is None
-
-
-COUNTS = {"granted": 0, "denied": 1, "unknown": 0}
-
-
-def row(**options) -> status.Row:
-    told = {"vm": 'a"\n\\b', "uuid": UUID, "running": True, "paging": None, "policy": None, "counts": COUNTS}
-    return status.Row(**{**told, "shares": Shares(4096, 2048, None, None, None, ("guest: no agent",)), **options})
-
-
-def test_what_is_not_known_has_no_sample_and_is_na_in_the_table():
-    text = status.prometheus([row()])
-    label = f'vm="a\\"\\n\\\\b",uuid="{UUID}",policy=""'
-    assert f"abh_vm_host_huge_bytes{{{label}}} 2097152\n" in text and "abh_vm_both_huge_bytes{" not in text
-    assert f'abh_vm_settings{{{label},state="denied"}} 1\n' in text
-    table = status.table([row(vm="a")]).splitlines()
-    assert table[1].split()[:4] == ["a", "n/a", "50%", "n/a"] and table[3] == "a: guest: no agent"
-
-
-def test_a_vm_that_goes_while_it_is_looked_at_is_not_in_the_table(monkeypatch):
-    def look(one):
-        if one == "gone":
-            raise binding.NoDomain("there is no such domain")
-        return row(vm=one)
-
-    monkeypatch.setattr(status.domain, "every", lambda _: ["a", "gone", "z"])
-    monkeypatch.setattr(status, "_row", look)
-    assert [each.vm for each in status.rows(None)] == ["a", "z"]
-
-
-def test_a_name_moves_no_terminal():
-    assert "\x9b" not in status.table([row(vm="a\x9b2Jb\rc")]) and "\r" not in status.table([row(vm="a\rb")])
-
-
-def test_a_trend_is_of_the_same_vm():
-    before = row(vm="a", shares=Shares(4096, 4096))
-    assert "-2 MiB" in status.table([row(vm="a")], [before])
-    assert "MiB" not in status.table([row(vm="a", uuid="other")], [before])
-    assert json.dumps(row().as_json())
-
-
-# --- the hook ---------------------------------------------------------------------------------------------------
-
-
-def ruled_out(machine, vm: dict, kind: str = "kvm", inside: str = "") -> set[str]:
-    return set(hook.cannot_be(vm, ElementTree.fromstring(XML.format(kind, 4096, inside)), machine.root))
-
-
-def test_what_can_be_known_before_the_start_is_ruled_out(machine):
-    assert ruled_out(machine, {"thp": "advised", "huge_share": 0.9, "collapse": "start"}) == set()
-    assert ruled_out(machine, {"paging": "hap"}) == {"paging"}
-    machine.sys("sys/module/kvm_intel/parameters/ept", "Y")
-    assert ruled_out(machine, {"paging": "hap"}) == set() and ruled_out(machine, {"paging": "shadow"}) == {"paging"}
-    assert ruled_out(machine, {"paging": "hap"}, "qemu") == {"paging"}
-    assert ruled_out(machine, {"thp": "off", "ksm": False}) == {"thp", "ksm"}
-    assert ruled_out(machine, {"ksm": False}, inside="<memoryBacking><nosharepages/></memoryBacking>") == set()
-    inside = "<memoryBacking><hugepages><page size='2048' unit='KiB'/></hugepages></memoryBacking>"
-    assert ruled_out(machine, {"hugetlb_kib": 2048}, inside=inside) == {"hugetlb_kib"}
-    for free, out in ((1, {"hugetlb_kib"}), (2, set())):
-        machine.sys("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", str(free))
-        assert ruled_out(machine, {"hugetlb_kib": 2048}, inside=inside) == out
-    assert ruled_out(machine, {"paging": "shadow", "thp": "off"}, "xen") == {"paging"}
-    assert ruled_out(machine, {"paging": "shadow"}, "xen", "<features><hap state='off'/></features>") == set()
-
-
-def test_the_sizes_of_memory_are_its_cells_and_what_is_plugged_in():
-    plugged = "<devices><memory><target><size>1024</size></target></memory></devices>"
-    tree = f"<domain><memory unit='KiB'>3072</memory>{{}}{plugged}</domain>"
-    assert hook.sizes_kib(ElementTree.fromstring(tree.format(""))) == [2048, 1024]
-    cells = "<cpu><numa><cell memory='1' unit='MiB'/><cell memory='1024'/></numa></cpu>"
-    assert hook.sizes_kib(ElementTree.fromstring(tree.format(cells))) == [1024, 1024, 1024]
-
-
-def test_the_hook_knows_the_version_and_the_namespace_that_are_written():
-    from abh.policy import domain, xml
-
-    assert (hook.VERSION, hook.NAMESPACE) == (domain.VERSION, xml.NAMESPACE)
-
-
-def test_a_policy_of_a_newer_version_is_refused_where_it_requires_something():
-    kept = "<a:vm xmlns:a='urn:abh:libvirt-vm' version='{}' policy='p'{}><a:policy/></a:vm>"
-    for version, required, refuses in ((1, " required='thp'", False), (2, "", False), (2, " required='thp'", True)):
-        told = f"<metadata>{kept.format(version, required)}</metadata>"
-        tree = ElementTree.fromstring(XML.format("kvm", 4096, told))
-        if refuses:
-            with pytest.raises(hook.Refused):
-                hook.policy_of(tree)
-        else:
-            assert (hook.policy_of(tree) is None) == (version == 2)
-
-
-def test_a_switch_of_the_hosts_that_is_required_is_checked_before_the_start(machine):
-    kept = "<a:vm xmlns:a='urn:abh:libvirt-vm' version='1' policy='p' required='host'><a:policy>{}</a:policy></a:vm>"
-    told = f"<metadata>{kept}</metadata>"
-    for value, refuses in (("madvise", False), ("always", True)):
-        text = f'[host.sysfs]\n"/sys/kernel/mm/transparent_hugepage/enabled" = "{value}"'
-        tree = ElementTree.fromstring(XML.format("kvm", 4096, told.format(text)))
-        if refuses:
-            with pytest.raises(hook.Refused):
-                hook.prepare(tree, machine.root)
-        else:
-            hook.prepare(tree, machine.root)
-
-
-@pytest.mark.parametrize("path", ["/etc/secret", "etc/secret", "/sys/kernel/mm/../../../etc/secret", "/proc/kmsg"])
-def test_a_policy_has_the_hook_read_no_other_files(machine, path):
-    """Whoever may edit a domain is told why it is refused: that must not be what only root may read."""
-    machine.sys("etc/secret", "root's own")
-    machine.sys("proc/kmsg", "root's own")
-    kept = "<a:vm xmlns:a='urn:abh:libvirt-vm' version='1' policy='p' required='host'><a:policy>{}</a:policy></a:vm>"
-    told = f"<metadata>{kept}</metadata>".format(f'[host.sysfs]\n"{path}" = "x"')
-    with pytest.raises(hook.Refused) as error:
-        hook.prepare(ElementTree.fromstring(XML.format("kvm", 4096, told)), machine.root)
-    assert "root's own" not in str(error.value) and "not there" in str(error.value)
-
-
-def test_the_switches_that_a_policy_may_name_are_those_that_the_hook_looks_at():
-    assert host.SWITCHES == keys.SWITCHES
-    for table in ("guest", "host"):
-        with pytest.raises(AbhError, match="sysfs"):
-            stored.policy_of(f'purpose = "x"\norder = 1\n[{table}.sysfs]\n"/etc/passwd" = "x"', "p", "vm")
-
-
-def test_other_operations_are_not_the_hooks(capsys):
-    for words in (
-        [],
-        ["a"],
-        ["a", "stopped", "end", "-"],
-        ["a", "migrate", "begin", "-"],
-        ["a", "prepare", "end", "-"],
-    ):
-        assert hook.main(words) == 0
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_choice_is_read_from_its_brackets():
-    assert [host.chosen(each) for each in ("always [madvise] never", "1", "[a]")] == ["madvise", "1", "a"]
