@@ -8,74 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from described import FILES, POLICY, error_of, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from abh.errors import AbhError
-from abh.paths import CHECKOUT
 from abh.schema import spec
-from abh.schema.result import SIZES
 
-WORKLOAD = r"""
-purpose     = "Rows in memory."
-paper       = "abh Table 1: 403.gcc"
-counterpart = "403.gcc"
-build       = [["cc", "-o", "{out}/rows", "rows.c"], ["sh", "-c", "for i in 1; do echo ${i} | awk '{print}'; done"]]
-argv        = ["./rows", "--rows={rows}", "--seed", "{seed}", "{size}.txt", "{{literal}}"]
-env         = { PYTHONHASHSEED = "0" }
-seed        = 7
-timeout_s   = 600
-answer      = 'answer: ([0-9a-f]+)'
-size.smoke  = { rows = 20000, answer = "1f" }
-size.paper  = { rows = 1500000, answer = "2e" }
-input.smoke = { file = "smoke.txt", sha256 = "SUM256" }
-metric.rows = { pattern = 'rows: (\S+)', unit = "count", better = "higher" }
-metric.time = { pattern = '^time: (.*)$', unit = "s", better = "lower" }
-""".replace("SUM256", "0" * 64)
-
-ENVIRONMENT = """
-purpose    = "KVM with nested paging."
-order      = 20
-hypervisor = "kvm"
-machine    = "kvm"
-domain     = "kvm.xml"
-paging     = "hap"
-guest_cmdline = "nokaslr"
-vcpus      = 1
-memory_mib = { smoke = 256, paper = 1024 }
-host.modules = { kvm_amd = { npt = 1 } }
-host_huge  = { source = "kvm-debugfs" }
-"""
-
-MACHINE = """
-purpose    = "A host."
-cpu        = "qemu64,+svm"
-memory_mib = { smoke = 1024, paper = 4096 }
-qemu_args  = ["-machine", "q35"]
-kernel_cmdline = "nokaslr"
-boot       = "linux"
-root       = "host"
-boot_timeout_s = 120
-"""
-
-POLICY = """
-purpose = "Off."
-order   = 10
-requires = ["/sys/kernel/mm/transparent_hugepage/enabled"]
-guest.sysfs = { "/sys/kernel/mm/transparent_hugepage/enabled" = "never" }
-guest.env = { GLIBC_TUNABLES = "glibc.malloc.hugetlb=0" }
-"""
-
-ROOT = 'purpose = "A tree."\nsuite = "trixie"\npackages = ["kmod", "g++"]\n'
-
-FILES = {
-    "workloads/rows/workload.toml": WORKLOAD,
-    "vm-configs/kvm-hap.toml": ENVIRONMENT,
-    "vm-configs/machines/kvm.toml": MACHINE,
-    "vm-configs/policies/reg.toml": POLICY,
-    "vm-configs/roots/guest.toml": ROOT,
-    "vm-configs/libvirt/kvm.xml": "<domain/>",
-}
 LOADERS: dict[str, Callable[[Path], object]] = {
     "workloads/rows/workload.toml": spec.workloads,
     "vm-configs/kvm-hap.toml": spec.environments,
@@ -88,9 +27,7 @@ WL, ENV, MACH, POL, RT = LOADERS
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
+    write(tmp_path)
     return tmp_path
 
 
@@ -99,13 +36,6 @@ def change(tree: Path, name: str, old: str, new: str) -> Path:
     assert text.count(old) == 1, f"{old!r} is {text.count(old)} times in {name}"
     (tree / name).write_text(text.replace(old, new), encoding="utf-8")
     return tree / name
-
-
-def error_of(call: Callable[[], object]) -> AbhError:
-    with pytest.raises(AbhError) as caught:
-        call()
-    assert caught.value.next_step, f"no next step: {caught.value}"
-    return caught.value
 
 
 # --- good files -------------------------------------------------------------------------------------------------
@@ -467,99 +397,3 @@ def test_a_wrong_run_is_refused(tree: Path, text: str, expected: str) -> None:
 def test_a_broken_neighbour_does_not_stop_a_run(tree: Path) -> None:
     (tree / "vm-configs/policies/broken.toml").write_text("=", encoding="utf-8")
     assert spec.policy(spec.Run.parse("rows@kvm-hap~reg", tree).policy, tree).name == "reg"
-
-
-# --- a policy that extends another ------------------------------------------------------------------------------
-
-
-def extend(tree: Path, name: str, text: str) -> spec.Policy:
-    (tree / f"vm-configs/policies/{name}.toml").write_text(f'purpose = "As another."\norder = 90\n{text}')
-    return spec.policy(name, tree)
-
-
-def test_a_policy_has_the_settings_it_extends_then_its_own(tree: Path) -> None:
-    base = spec.policy("reg", tree)
-    path, word = next(iter(base.guest.sysfs.items()))
-    more = extend(
-        tree,
-        "more",
-        'extends = "reg"\nrequires = ["/proc/sys/vm/new"]\n'
-        f'[guest]\nsysfs = {{ "/proc/sys/vm/new" = "1", "{path}" = "{word}2" }}\nenv = {{ A = "b" }}\n',
-    )
-    assert list(more.guest.sysfs) == [*base.guest.sysfs, "/proc/sys/vm/new"]
-    assert more.guest.sysfs == {**base.guest.sysfs, path: f"{word}2", "/proc/sys/vm/new": "1"}
-    assert more.guest.env == {**base.guest.env, "A": "b"}
-    assert (more.host, more.order, more.purpose) == (base.host, 90, "As another.")
-    assert more.requires == (*base.requires, "/proc/sys/vm/new")
-    assert spec.policies(tree)["more"] == more
-
-
-def test_a_policy_extends_a_known_one_and_what_that_extends(tree: Path) -> None:
-    assert "did you mean `reg`" in str(error_of(lambda: extend(tree, "more", 'extends = "rge"\n')))
-    extend(tree, "more", 'extends = "reg"\n[guest]\nenv = { A = "b", C = "d" }\n')
-    most = extend(tree, "most", 'extends = "more"\n[guest]\nenv = { A = "e" }\n')
-    assert most.guest.env == {**spec.policy("reg", tree).guest.env, "A": "e", "C": "d"}
-    assert most.requires == spec.policy("reg", tree).requires
-
-
-def test_a_policy_that_extends_itself_by_way_of_another_is_an_error(tree: Path) -> None:
-    (tree / "vm-configs/policies/more.toml").write_text('purpose = "x"\norder = 1\nextends = "most"\n')
-    error = str(error_of(lambda: extend(tree, "most", 'extends = "more"\n')))
-    assert "extends itself" in error and "more.toml" in error
-
-
-# --- groups of policies -----------------------------------------------------------------------------------------
-
-
-def test_policies_in_a_folder_are_no_part_of_the_study(tree: Path) -> None:
-    (tree / "vm-configs/policies/extra").mkdir()
-    path = tree / "vm-configs/policies/extra/less.toml"
-    path.write_text('purpose = "Less."\norder = 1\nextends = "reg"\n')
-    assert list(spec.policies(tree)) == ["reg"] and spec.groups(tree) == ["extra"]
-    assert list(spec.policies(tree, "extra")) == ["less"]
-    assert spec.policy(spec.Run.parse("rows@kvm-hap~less", tree).policy, tree).group == "extra"
-    assert spec.policy("less", tree).guest == spec.policy("reg", tree).guest
-    extend(tree, "over", 'extends = "less"\n')
-    path.rename(path.with_name("reg.toml"))
-    assert "two files of one name, a policy's" in str(error_of(lambda: spec.policies(tree)))
-
-
-# --- groups of workloads ----------------------------------------------------------------------------------------
-
-
-def test_workloads_in_a_folder_are_no_part_of_the_study_and_have_a_root_of_their_own(tree: Path) -> None:
-    folder = tree / "workloads/extra/more"
-    folder.mkdir(parents=True)
-    path = folder / "workload.toml"
-    lines = [each for each in WORKLOAD.splitlines() if "smoke" not in each]  # one size is enough there
-    path.write_text("\n".join([*lines, 'packages = ["zstd"]']), encoding="utf-8")
-    (tree / "vm-configs/roots/guest.toml").write_text(f'{ROOT}workloads = "packages"\n')
-    (tree / "vm-configs/roots/extra-guest.toml").write_text(f'{ROOT}workloads = "packages"\ngroup = "extra"\n')
-    assert list(spec.workloads(tree)) == ["rows"] and spec.workload_groups(tree) == ["extra"]
-    assert list(spec.workloads(tree, "extra")) == ["more"]
-    assert spec.workload(spec.Run.parse("more@kvm-hap~reg", tree).workload, tree).group == "extra"
-    assert spec.roots(tree)["guest"].packages == ("g++", "kmod")
-    assert spec.roots(tree)["extra-guest"].packages == ("g++", "kmod", "zstd")
-    assert spec.of_group("guest-image", "extra") == "extra-guest-image" and spec.of_group("x", "") == "x"
-    (tree / "workloads/extra/_shared").mkdir()
-    (tree / "workloads/extra/empty").mkdir()
-    for name, lost in (("_shared/x.h", False), ("empty/x.c", True)):
-        (tree / "workloads/extra" / name).write_text("", encoding="utf-8")
-        if lost:
-            assert error_of(lambda: spec.workloads(tree)).where == tree / "workloads/extra/empty"
-        else:
-            spec.workloads(tree)
-    folder.rename(folder.with_name("rows"))
-    assert "two files of one name, a workload's" in str(error_of(lambda: spec.workloads(tree)))
-
-
-# --- the policies of the study ----------------------------------------------------------------------------------
-
-
-def test_the_policies_write_the_same_knobs() -> None:
-    found = spec.policies(CHECKOUT)
-    own = {name: set(found[name].guest.sysfs) for name in ("reg", "thp", "thp-paper")}
-    assert own["reg"] == own["thp"] == own["thp-paper"] - set(found["thp-paper"].requires)
-    assert len({frozenset(found[name].host.sysfs) for name in own}) == 1
-    assert set(found["thp-paper"].requires) < set(found["thp-paper"].guest.sysfs)
-    assert SIZES == ("smoke", "paper")
