@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> int:
     """Define it, or say what that would do."""
     if args.dry_run and args.start:
         raise wrong("--dry-run starts nothing", got="--dry-run with --start", next_step="leave one of them out")
-    from abh.policy import binding, deploy
+    from abh.policy import binding, deploy, source
     from abh.schema import spec
 
     policy = spec.policy(args.policy) if args.policy else None
-    text = deploy.source(args.domain, dict(args.set), args.name)
-    note = deploy.check(text, args.domain)
+    text = source.source(args.domain, dict(args.set), args.name)
+    note = source.check(text, args.domain)
     with output.report(args.json) as report, binding.connection(args.connect, read_only=args.dry_run) as connection:
         plan = deploy.plan(connection, text, policy)
         report.update(vm=plan.name, changes=bool(plan.document), difference=list(plan.difference))

@@ -31,7 +31,7 @@ def definition(domain: Domain, policy: Policy | None) -> tuple[str, ...]:
     if not domain.persistent:
         return ()
     kept = domain.kept()
-    seen = domain.document()
+    seen = domain.document(secrets=True)
     if policy is None:
         made = change.undo(seen, kept.before, domain.where)
     else:
@@ -39,11 +39,8 @@ def definition(domain: Domain, policy: Policy | None) -> tuple[str, ...]:
     if made.before == kept.before and made.document == seen:
         return made.said
     # Metadata and definition change in one step: a kill between two would leave what cannot be taken back.
-    tree = xml.parse(made.document, domain.where)
-    metadata = xml.child(tree, "metadata")
-    if (old := metadata.find(xml.tag("vm"))) is not None:
-        metadata.remove(old)
-    metadata.append(element_of(replace(kept, before=made.before)))
+    tree = xml.verbatim(made.document, domain.where)
+    xml.put_ours(tree, element_of(replace(kept, before=made.before)), domain.where)
     domain.redefine(seen, xml.text_of(tree))
     return made.said
 
@@ -85,5 +82,12 @@ def apply(domain: Domain, policy: Policy) -> Done:
     if not domain.running:
         return Done(said, (), False)
     changed, failed = running(domain, policy, Evidence(domain))
-    live = change.apply(domain.document(live=True), policy.vm, hypervisor_of(domain), "", domain.where)
-    return Done((*said, *changed), tuple(failed), bool(live.said))
+    return Done((*said, *changed), tuple(failed), bool(differing(domain, policy)))
+
+
+def differing(domain: Domain, policy: Policy) -> tuple[str, ...]:
+    """Where what runs is not what a restart would bring; of a transient domain, what the policy wants."""
+    live = domain.document(live=True)
+    if domain.persistent:
+        return change.differences(live, domain.document(), domain.where)
+    return change.apply(live, policy.vm, hypervisor_of(domain), "", domain.where).said

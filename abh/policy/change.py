@@ -48,7 +48,7 @@ def wanted(policy: VmPolicy, hypervisor: str) -> dict[str, str | None]:
 
 def apply(document: str, policy: VmPolicy, hypervisor: str, before: str, where: object) -> Changed:
     """The XML as the policy wants it; places that an earlier policy wanted, and this one does not, are taken back."""
-    tree = xml.parse(document, where)
+    tree = xml.verbatim(document, where)
     had = _read(before, where)
     places = wanted(policy, hypervisor)
     said = [*_take_back(tree, {place: each for place, each in had.items() if place not in places})]
@@ -58,14 +58,22 @@ def apply(document: str, policy: VmPolicy, hypervisor: str, before: str, where: 
         if now == new:
             continue
         _put(tree, place, new)
-        kept[place] = {"was": kept.get(place, {}).get("was", now), "is": new}
+        # What another has put there since is what is to be put back, not what was there before him.
+        ours = place in kept and kept[place]["is"] == now
+        kept[place] = {"was": kept[place]["was"] if ours else now, "is": new}
         said.append(f"{place}: {_words(now)} -> {_words(new)}")
     return Changed(xml.text_of(tree) if said else document, json.dumps(kept) if kept else "", tuple(said))
 
 
+def differences(one: str, other: str, where: object) -> tuple[str, ...]:
+    """The places at which two documents of a domain are not the same."""
+    trees = xml.parse(one, where), xml.parse(other, where)
+    return tuple(place for place in PLACES if _at(trees[0], place) != _at(trees[1], place))
+
+
 def undo(document: str, before: str, where: object) -> Changed:
     """The XML as it was before the policy."""
-    tree = xml.parse(document, where)
+    tree = xml.verbatim(document, where)
     said = _take_back(tree, _read(before, where))
     return Changed(xml.text_of(tree) if said else document, "", said)
 

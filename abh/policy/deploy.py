@@ -7,22 +7,13 @@ import difflib
 import hashlib
 import json
 import re
-import string
-import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
-from xml.sax.saxutils import escape
 
-from abh import paths
-from abh.errors import AbhError, Status
 from abh.policy import binding, change, domain, xml
 from abh.policy.domain import Domain, Kept
 from abh.schema.policy import Policy
-
-FOLDER = paths.VM_CONFIGS / "libvirt"
 
 
 @dataclass(frozen=True)
@@ -33,66 +24,6 @@ class Plan:
     document: str  # for libvirt; "" where nothing is to be done
     difference: tuple[str, ...]
     notes: tuple[str, ...]  # what makes it somebody else's
-
-
-def templates() -> dict[str, Path]:
-    """The domains of the checkout, by name."""
-    return {path.stem: path for path in sorted(FOLDER.glob("*.xml"))}
-
-
-def source(word: str, values: Mapping[str, str], name: str | None) -> str:
-    """The XML of a file, or of a domain of the checkout, with its ${variables} filled in."""
-    path = templates().get(word, Path(word))
-    if not path.is_file():
-        raise AbhError(
-            "no such file, and no such domain in the checkout",
-            where=FOLDER,
-            got=word,
-            expected="a file, or one of " + ", ".join(templates()),
-            next_step="correct the word",
-            status=Status.USAGE,
-        )
-    template = string.Template(path.read_text(encoding="utf-8"))
-    wanted = set(template.get_identifiers())
-    if wanted != set(values):
-        raise AbhError(
-            "the domain's variables are not those given",
-            where=path,
-            got=", ".join(sorted(values)) or "(none)",
-            expected=", ".join(sorted(wanted)) or "(none)",
-            next_step="give each with --set NAME=VALUE",
-            status=Status.USAGE,
-        )
-    tree = xml.parse(template.substitute({key: escape(value) for key, value in values.items()}), path)
-    if name is not None:
-        xml.child(tree, "name").text = name
-    if tree.tag != "domain" or not (tree.findtext("name") or "").strip():
-        raise AbhError("not a domain with a name", where=path, got=f"<{tree.tag}>", next_step="give it one with --name")
-    return xml.pretty(xml.text_of(tree), path)
-
-
-def check(document: str, where: object) -> str | None:
-    """Has libvirt's own schemas judge it, without defining it anywhere; None, or why that could not be done."""
-    libvirt = binding.load()
-    tree = xml.parse(document, where)
-    tree.set("type", "test")  # the driver that this is asked of has no hypervisor
-    with tempfile.NamedTemporaryFile("w", suffix=".xml") as node:
-        node.write("<node/>")
-        node.flush()
-        with binding.connection(f"test://{node.name}") as private:
-            try:
-                private.defineXMLFlags(xml.text_of(tree), libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
-            except libvirt.libvirtError as error:
-                if error.get_error_code() == libvirt.VIR_ERR_XML_INVALID_SCHEMA:
-                    raise AbhError(
-                        "the XML is not valid by libvirt's schemas",
-                        where=where,
-                        got=error.get_error_message(),
-                        next_step="correct it: https://libvirt.org/formatdomain.html",
-                    ) from None
-                # That driver cannot do all that the schemas allow.
-                return None if "schema" not in str(error).lower() else f"not checked against schemas: {error}"
-    return None
 
 
 def existing(connection: Any, name: str) -> Domain | None:
@@ -134,14 +65,12 @@ def _document(tree: ElementTree.Element, text: str, old: Domain | None, new: Kep
         hypervisor = "xen" if tree.get("type") == "xen" else "kvm"
         changed = change.apply(text, policy.vm, hypervisor, "", "the domain")
         made, before = changed.document, changed.before
-    whole = xml.parse(made, "the domain")
+    whole = xml.verbatim(made, "the domain")
     if old is not None:
         xml.child(whole, "uuid").text = old.uuid
-    metadata = xml.child(whole, "metadata")
-    for mine in metadata.findall(xml.tag("vm")):
-        metadata.remove(mine)
     deployed = json.dumps({"source": text, "defined": ""})
-    metadata.append(domain.element_of(Kept(new.name, new.policy, new.required, before, deployed)))
+    ours = domain.element_of(Kept(new.name, new.policy, new.required, before, deployed))
+    xml.put_ours(whole, ours, "the domain")
     return xml.text_of(whole)
 
 

@@ -13,6 +13,7 @@ from abh.errors import AbhError
 from abh.policy import binding, stored, xml
 from abh.schema.policy import Policy
 
+NEXT_STEP = "see libvirt's own log"
 VERSION = 1  # of what is kept; raised when an older abh would misread it
 
 
@@ -32,9 +33,11 @@ class Kept:
         return cls(policy.name, stored.text_of(policy), policy.vm.required, **others)
 
 
-def element_of(kept: Kept) -> ElementTree.Element:
-    """The element of the metadata."""
-    element = ElementTree.Element(xml.tag("vm"), {"version": str(VERSION)})
+def element_of(kept: Kept) -> ElementTree.Element | None:
+    """The element of the metadata, which is not in its namespace yet; None if nothing is kept."""
+    if kept == Kept():
+        return None
+    element = ElementTree.Element("vm", {"version": str(VERSION)})
     if kept.name:
         element.set("policy", kept.name)
     if kept.required:
@@ -43,7 +46,7 @@ def element_of(kept: Kept) -> ElementTree.Element:
         if text := getattr(kept, name):
             if xml.FORBIDDEN.search(text):
                 raise AbhError("a text that XML cannot hold", where=name, got=repr(text[:80]), next_step="correct it")
-            ElementTree.SubElement(element, xml.tag(name)).text = text
+            ElementTree.SubElement(element, name).text = text
     return element
 
 
@@ -76,7 +79,7 @@ class Domain:
         self.uuid = str(handle.UUIDString())
         self.where = f"domain {self.name!r} of {connection.getURI()}"
 
-    def errors(self, next_step: str = "see libvirt's own log") -> Any:
+    def errors(self, next_step: str = NEXT_STEP) -> Any:
         """libvirt's errors within, as ours."""
         return binding.errors(self.where, next_step)
 
@@ -92,11 +95,15 @@ class Domain:
         with self.errors():
             return bool(self.handle.isPersistent())
 
-    def document(self, *, live: bool = False) -> str:
-        """Its XML: of the next start, or, live and of a transient domain, as it runs."""
-        inactive = 0 if live or not self.persistent else self.libvirt.VIR_DOMAIN_XML_INACTIVE
-        with self.errors():
-            return str(self.handle.XMLDesc(inactive))
+    def document(self, *, live: bool = False, secrets: bool = False) -> str:
+        """Its XML: of the next start, or, live and of a transient domain, as it runs.
+
+        Without its secrets (passwords of displays, cookies of disks) it must not be defined again: they would be lost.
+        """
+        flags = 0 if live or not self.persistent else self.libvirt.VIR_DOMAIN_XML_INACTIVE
+        flags |= self.libvirt.VIR_DOMAIN_XML_SECURE if secrets else 0
+        with self.errors("use a connection that may read this domain's secrets" if secrets else NEXT_STEP):
+            return str(self.handle.XMLDesc(flags))
 
     def tree(self, *, live: bool = False) -> ElementTree.Element:
         """Its XML as a tree."""
@@ -116,16 +123,14 @@ class Domain:
         flags = self.libvirt.VIR_DOMAIN_AFFECT_CONFIG if self.persistent else 0
         flags |= self.libvirt.VIR_DOMAIN_AFFECT_LIVE if self.running else 0
         element = element_of(kept)
-        for each in element.iter():
-            each.tag = each.tag.rpartition("}")[2]  # libvirt puts them into its namespace
-        text = None if kept == Kept() else xml.text_of(element)
+        text = None if element is None else xml.text_of(element)
         kind = self.libvirt.VIR_DOMAIN_METADATA_ELEMENT
         with self.errors("may you change this domain?"):
             self.handle.setMetadata(kind, text, xml.PREFIX, xml.NAMESPACE, flags)
 
     def redefine(self, seen: str, new: str) -> None:
-        """Defines it anew, unless another has changed it since its XML was `seen`."""
-        if self.document() != seen:
+        """Defines it anew, unless another has changed it since its XML was `seen`, with its secrets."""
+        if self.document(secrets=True) != seen:
             raise AbhError(
                 "another has changed the domain meanwhile", where=self.where, next_step="run the same command again"
             )

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-import threading
+from collections.abc import Iterator
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -14,8 +15,6 @@ NAMESPACE = "urn:abh:libvirt-vm"
 PREFIX = "abh"
 # What XML cannot hold, not even escaped.
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-ElementTree.register_namespace(PREFIX, NAMESPACE)
-_REGISTER = threading.Lock()  # the prefixes are the process's, and domains are looked at side by side
 
 
 def tag(name: str) -> str:
@@ -23,36 +22,90 @@ def tag(name: str) -> str:
     return f"{{{NAMESPACE}}}{name}"
 
 
-def parse(text: str, where: object) -> ElementTree.Element:
-    """The tree of a document. One that declares a type, and so entities, is none of a domain."""
+class _DocumentType(Exception):
+    """A document declares its type."""
+
+
+class _Builder(ElementTree.TreeBuilder):
+    """Of a tree with its comments."""
+
+    def __init__(self) -> None:
+        super().__init__(insert_comments=True)
+
+    def doctype(self, *_: object) -> None:
+        """Comes before any entity that the document declares could be used."""
+        raise _DocumentType
+
+
+@contextlib.contextmanager
+def _errors(where: object) -> Iterator[None]:
     try:
-        prefixes = _prefixes(text, where)
-        with _REGISTER:
-            for prefix, uri in prefixes:
-                if not re.fullmatch(r"ns\d+", prefix):
-                    ElementTree.register_namespace(prefix, uri)
-        parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
-        return ElementTree.fromstring(text, parser)
-    except (ElementTree.ParseError, expat.ExpatError, UnicodeEncodeError, ValueError) as error:
+        yield
+    except _DocumentType:
+        raise AbhError(
+            "a domain's XML declares a document type", where=where, next_step="remove <!DOCTYPE …>"
+        ) from None
+    except (ElementTree.ParseError, expat.ExpatError, ValueError, LookupError) as error:
         raise AbhError("not well-formed XML", where=where, got=error, next_step="correct it") from None
 
 
-def _prefixes(text: str, where: object) -> list[tuple[str, str]]:
-    """The namespaces with a prefix. The parser says what declares a type: a comment or a text may have the word."""
-    found: list[tuple[str, str]] = []
+def parse(text: str | bytes, where: object) -> ElementTree.Element:
+    """The tree of a document, to look at. One that declares a document type, and so entities, is none of a domain."""
+    with _errors(where):
+        return ElementTree.fromstring(text, ElementTree.XMLParser(target=_Builder()))
 
-    def declared(*_words: object) -> None:
-        raise AbhError("a domain's XML declares a document type", where=where, next_step="remove <!DOCTYPE …>")
 
-    def named(prefix: str | None, uri: str | None) -> None:
-        if prefix and uri:
-            found.append((prefix, uri))
+def verbatim(text: str | bytes, where: object) -> ElementTree.Element:
+    """The tree of a document to be written again: names with their prefixes, namespaces where they were declared.
 
-    parser = expat.ParserCreate(namespace_separator=" ")
-    parser.StartDoctypeDeclHandler = declared
-    parser.StartNamespaceDeclHandler = named
-    parser.Parse(text, True)
-    return found
+    ElementTree's own would declare all of them at the root, some under prefixes of its own, and libvirt keeps it so.
+    Bytes are read in the encoding that they declare.
+    """
+    parse(text, where)  # a prefix that is declared nowhere is an error, which is not noticed below
+    builder = _Builder()
+    parser = expat.ParserCreate("utf-8" if isinstance(text, str) else None)
+    parser.buffer_text = True
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.CommentHandler = builder.comment
+    parser.StartDoctypeDeclHandler = builder.doctype
+    with _errors(where):
+        parser.Parse(text.encode() if isinstance(text, str) else text, True)
+        return builder.close()
+
+
+def find_ours(tree: ElementTree.Element) -> ElementTree.Element | None:
+    """Our element of the metadata of a `verbatim` tree."""
+    metadata = tree.find("metadata")
+    for each in () if metadata is None else metadata:
+        if isinstance(each.tag, str) and resolved(each, metadata, tree) == tag("vm"):
+            return each
+    return None
+
+
+def resolved(element: ElementTree.Element, *above: ElementTree.Element | None) -> str:
+    """The name of an element of a `verbatim` tree, in its namespace; those above it, the nearest first."""
+    prefix, _, name = element.tag.rpartition(":")
+    key = f"xmlns:{prefix}" if prefix else "xmlns"
+    uri = next((each.get(key) for each in (element, *above) if each is not None and each.get(key)), None)
+    return f"{{{uri}}}{name}" if uri else name
+
+
+def put_ours(tree: ElementTree.Element, ours: ElementTree.Element | None, where: object) -> None:
+    """Replaces our element in the metadata of a `verbatim` tree, or, by None, removes it."""
+    old = find_ours(tree)
+    metadata = tree.find("metadata")
+    if metadata is not None and old is not None:
+        metadata.remove(old)
+    if ours is not None:
+        new = verbatim(text_of(ours), where)
+        for each in new.iter():
+            each.tag = f"{PREFIX}:{each.tag}"
+        new.set(f"xmlns:{PREFIX}", NAMESPACE)
+        child(tree, "metadata").append(new)
+    elif metadata is not None and len(metadata) == 0:
+        tree.remove(metadata)
 
 
 def text_of(element: ElementTree.Element) -> str:
@@ -62,7 +115,7 @@ def text_of(element: ElementTree.Element) -> str:
 
 def pretty(text: str, where: object) -> str:
     """The same document, indented alike whoever wrote it: to be compared by lines."""
-    root = parse(text, where)
+    root = verbatim(text, where)
     ElementTree.indent(root)
     return text_of(root)
 
