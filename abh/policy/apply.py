@@ -66,7 +66,6 @@ def running(domain: Domain, policy: Policy, seen: Evidence) -> tuple[list[str], 
     if policy.vm.collapse is not None:
         try:
             done = hook.collapse(seen.pid, seen.sizes_kib)
-            hook.keep_record(domain.uuid, seen.pid, "request", done.made, done.failed or {})
         except (Unreadable, PermissionError) as error:
             failed.append(f"collapse: {error}")
         else:

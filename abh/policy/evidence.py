@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import functools
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -150,14 +149,12 @@ class Evidence:
         """What a switch of the guest's kernel is, as the guest says."""
         return self.said(path, lambda: self.agent.text_of(path))
 
-    def record(self) -> Mapping[str, object] | None:
-        """What the hook, or `abh policy apply`, has noted of this very process; None if nothing."""
-        try:
-            found = json.loads((hook.RECORDS / f"{self.domain.uuid}.json").read_text())
-            mine = found["pid"] == self.pid and found["started"] == memory.started(self.pid, self.proc)
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return dict(found) if mine else None
+    @property
+    def collapsible(self) -> tuple[int, int]:
+        """Of places of 2 MiB, how many are hugepages, and how many are base pages that could be."""
+        pairs = list(zip(self.blocks, self.ranges, strict=True))
+        huge = sum((each.end - each.start) // HUGE for _, inside in pairs for each in inside if each.huge)
+        return huge, sum(len(memory.base_places(inside, block.start, block.end)) for block, inside in pairs)
 
     def shares(self) -> Shares:
         """The shares of hugepages; what cannot be seen is None, and why is among the reasons."""

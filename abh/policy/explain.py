@@ -53,22 +53,22 @@ def parts(seen: Evidence) -> list[Part]:
 
 def _of_block(block: Mapping, seen: Evidence) -> str | None:
     """Why nothing of a block can be a hugepage; None if it can."""
-    if block.page_kib > 4 or block.eligible:
+    if block.page_kib > 4 or (block.eligible and (block.is_file or host.thp(seen.root)[0] != "never")):
         return None
-    mode = host.setting(f"{host.THP}/enabled", seen.root)
+    mode, told = host.thp(seen.root)
     shmem = host.setting(f"{host.THP}/shmem_enabled", seen.root)
-    if block.path:
+    if block.is_file:
         return (
             f"it is {block.path.split(' ')[0]}, for which /{host.THP}/shmem_enabled counts, which is {shmem}: "
             "use anonymous memory (no <source> in <memoryBacking>) or hugetlb"
         )
     if mode == "never":
-        return f"/{host.THP}/enabled is never"
+        return told
     if "nh" in block.flags:
         return "the process has advised against hugepages (madvise(MADV_NOHUGEPAGE))"
     if "hg" not in block.flags and mode == "madvise":
-        return f"/{host.THP}/enabled is madvise, and the process has not advised"
-    return "the kernel calls it not eligible: is hugepages-2048kB/enabled never, or PR_SET_THP_DISABLE set?"
+        return f"{told}, and the process has not advised"
+    return "the kernel calls it not eligible: is PR_SET_THP_DISABLE set?"
 
 
 def _of_host(block: Mapping, seen: Evidence) -> str:

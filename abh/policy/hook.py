@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: MIT
 """What libvirt runs when a domain is about to start and has started (abh.policy.install puts it in place).
 
-It must not call libvirt, which waits for it: all it knows is the domain's XML, on standard input, and this host. It
-ends with 0, or with REFUSED where something `required` cannot be; how anything else ends, its wrapper decides. Of
-Python's own library alone, as it runs in the system's Python.
+What is `required` it enforces twice: before the start by what the host has, after it by how the memory is mapped, which
+only then can be seen. It must not call libvirt, which waits for it: all it knows is the domain's XML, on standard
+input, and this host. It ends with 0, or with REFUSED where something `required` cannot be; how anything else ends, its
+wrapper decides. Of Python's own library alone, as it runs in the system's Python.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import re
 import subprocess
 import sys
 import syslog
@@ -21,15 +22,18 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from abh.policy import host, memory
+from abh.policy import backing, host, memory
 
 NAMESPACE = "urn:abh:libvirt-vm"
 VERSION = 1  # the same as abh.policy.domain's, which has what this may not import
 REFUSED = 10
-RECORDS = Path("/run/abh")
 STATE = Path("/run/libvirt")
 PASSES_S = (2, 10, 30, 60)  # after the start; arbitrary: a guest's own start takes about as long
+# Where a policy cannot be read, it is one that requires something if it has the word; the wrapper looks for the same.
+REQUIRES = r"""required("|'|&quot;|&apos;)?[[:space:]]*="""
 UNITS_KIB = {"KiB": 1, "MiB": 1024, "GiB": 1 << 20}
+
+vm_name = ""  # whose start it is: for the log
 
 
 class Refused(Exception):
@@ -76,11 +80,11 @@ def _xen(vm: Mapping[str, Any], tree: ElementTree.Element) -> dict[str, str]:
 
 def _linux(vm: Mapping[str, Any], tree: ElementTree.Element, root: Path) -> dict[str, str]:
     found = {}
-    mode = host.setting(f"{host.THP}/enabled", root)
+    mode, told = host.thp(root)
     if vm.get("thp") == "advised" and mode in (None, "never"):
-        found["thp"] = f"/{host.THP}/enabled is {mode or 'not there'}"
+        found["thp"] = told
     if vm.get("thp") == "off" and mode not in (None, "never"):
-        found["thp"] = f"/{host.THP}/enabled is {mode}, and QEMU advises hugepages for all guests"
+        found["thp"] = f"{told}, and QEMU advises hugepages for all guests"
     if (size := vm.get("hugetlb_kib")) is not None:
         pages = {each.get("size") for each in tree.findall("memoryBacking/hugepages/page")}
         free, need = host.free_pool_kib(size, root), sum(sizes_kib(tree))
@@ -96,25 +100,48 @@ def _linux(vm: Mapping[str, Any], tree: ElementTree.Element, root: Path) -> dict
 
 
 def policy_of(tree: ElementTree.Element) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
-    """The policy in a domain's metadata, as a table, and what it requires; None where there is none."""
+    """The policy in a domain's metadata, as a table, and what it requires; None where there is none.
+
+    What is required stands in an attribute, and in the policy's own text. Whoever edits the domain by hand may have
+    only one of them: either counts.
+    """
     kept = tree.find(f"metadata/{{{NAMESPACE}}}vm")
-    if kept is None or not kept.get("policy"):
+    if kept is None:
         return None
-    required = tuple((kept.get("required") or "").split())
+    text = kept.findtext(f"{{{NAMESPACE}}}policy") or ""
+    required = (kept.get("required") or "").split()
     try:
         if int(kept.get("version", "")) > VERSION:
             raise ValueError(
                 f"it is of version {kept.get('version')}, this hook knows {VERSION}: install its newer one"
             )
-        table = tomllib.loads(kept.findtext(f"{{{NAMESPACE}}}policy") or "")
-        if not all(isinstance(table.get(name, {}), dict) for name in ("vm", "host")):
+        table = tomllib.loads(text)
+        vm = table.get("vm", {})
+        if not all(isinstance(table.get(name, {}), dict) for name in ("vm", "guest", "host")):
             raise ValueError("its tables are none")
+        if not isinstance(vm.get("required", []), list) or not all(isinstance(x, str) for x in vm.get("required", [])):
+            raise ValueError("its `required` is no list of names")
+        required += [name for name in vm.get("required", []) if name not in required]
     except ValueError as error:
-        if required:
+        if required or re.search(REQUIRES.replace("[[:space:]]", r"\s"), text):
             raise Refused(f"the policy cannot be read: {error}") from None
         say(f"the policy cannot be read, and nothing of it is required: {error}")
         return None
-    return table, required
+    return (table, tuple(required)) if text or required else None
+
+
+def _enforce(ruled_out: Mapping[str, str], required: Sequence[str]) -> None:
+    """Says what cannot be or is not; refused is what is required of it."""
+    for name, reason in ruled_out.items():
+        say(f"{name}: {reason}")
+    if refused := [f"{name}: {reason}" for name, reason in ruled_out.items() if name in required]:
+        raise Refused("; ".join(refused))
+
+
+def _is_set(name: str, table: Mapping[str, Any]) -> bool:
+    places = {"guest": ("guest", "sysfs"), "host": ("host", "sysfs"), "domain": ("host", "domain")}
+    above, key = places.get(name, ("vm", name))
+    return bool(key in table.get(above, {}))
 
 
 def prepare(tree: ElementTree.Element, root: Path = host.ROOT) -> None:
@@ -127,32 +154,65 @@ def prepare(tree: ElementTree.Element, root: Path = host.ROOT) -> None:
     for path, wanted in table.get("host", {}).get("sysfs", {}).items():
         if (now := host.setting(path, root)) != wanted:
             ruled_out.setdefault("host", f"{path} is {now or 'not there'}, not {wanted}")
-    for name, reason in ruled_out.items():
-        say(f"{name}: {reason}")
-    if refused := [f"{name}: {reason}" for name, reason in ruled_out.items() if name in required]:
-        raise Refused("; ".join(refused))
+    for name in required:
+        if not _is_set(name, table):
+            ruled_out[name] = "it is required, and the policy does not say what it is to be"
+    _enforce(ruled_out, required)
 
 
-def started(tree: ElementTree.Element) -> None:
+def started(tree: ElementTree.Element, root: Path = host.ROOT, proc: Path = memory.PROC) -> None:
     """After the start: superpages of Xen's at once, collapsing beside the guest, in the background."""
     found = policy_of(tree)
     if found is None:
         return
     table, required = found
-    settings = table.get("host", {}).get("domain", {})
-    if tree.get("type") == "xen" and "shadow_superpages" in settings:
-        words = ["xen-superpages", tree.get("id", ""), str(settings["shadow_superpages"])]
-        try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)
-            why = done.stderr.strip() if done.returncode else ""
-        except (OSError, subprocess.TimeoutExpired) as error:
-            why = str(error)
-        if why:
-            say(f"domain: shadow_superpages: {why}")
-            if "domain" in required:
-                raise Refused(f"domain: shadow_superpages: {why}")
-    if tree.get("type") != "xen" and table.get("vm", {}).get("collapse") == "start":
+    if tree.get("type") == "xen":
+        _enforce(_superpages(table.get("host", {}).get("domain", {}), tree.get("id", "")), required)
+        return
+    vm = table.get("vm", {})
+    _enforce(is_not(vm, tree, root, proc), required)
+    if vm.get("collapse") == "start":
         in_background(tree.findtext("uuid") or "", tree.findtext("name") or "", sizes_kib(tree))
+
+
+def _superpages(settings: Mapping[str, Any], number: str) -> dict[str, str]:
+    if "shadow_superpages" not in settings:
+        return {}
+    words = ["xen-superpages", number, str(settings["shadow_superpages"])]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)
+        why = (done.stderr.strip() or f"status {done.returncode}") if done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = str(error)
+    return {"domain": f"shadow_superpages: {why}"} if why else {}
+
+
+def is_not(
+    vm: Mapping[str, Any], tree: ElementTree.Element, root: Path = host.ROOT, proc: Path = memory.PROC
+) -> dict[str, str]:
+    """The settings that the memory of a VM that has just started does not have, each with the reason."""
+    wanted = {name: vm[name] for name in (*backing.CHECKS, "collapse") if name in vm}
+    if not wanted:
+        return {}
+    note = root / str(STATE / memory.PID_FILE.format(name=tree.findtext("name"))).lstrip("/")
+    pid = memory.process_of(tree.findtext("uuid") or "", proc, note)
+    found = {}
+    try:
+        if pid is None:
+            raise memory.Unreadable("there is no process of QEMU's for it that can be seen, or more than one")
+        blocks = memory.guest_memory(memory.mappings(pid, proc), sizes_kib(tree))
+        for name, check in backing.CHECKS.items():
+            if name in wanted and not (had := check(wanted[name], blocks, root)).holds:
+                found[name] = f"{had.evidence}: {had.next_step}"
+    except memory.Unreadable as error:
+        return dict.fromkeys(wanted, str(error))
+    if wanted.get("collapse") == "start":
+        try:
+            next(memory.ranges(pid, blocks[0].start, blocks[0].start + memory.HUGE, proc), None)
+            memory.collapse(pid, [])
+        except memory.Unreadable as error:
+            found["collapse"] = str(error)
+    return found
 
 
 def in_background(uuid: str, name: str, sizes: Sequence[int]) -> None:
@@ -177,6 +237,7 @@ def in_background(uuid: str, name: str, sizes: Sequence[int]) -> None:
 def watch(uuid: str, note: Path, sizes: Sequence[int], passes_s: Sequence[float]) -> None:
     """Passes over the guest's memory until the last is done, or the guest has gone."""
     begin, made = time.monotonic(), 0
+    failed: Mapping[str, int] = {}
     for at in passes_s:
         time.sleep(max(0.0, begin + at - time.monotonic()))
         pid = memory.process_of(uuid, pid_file=note)
@@ -184,7 +245,8 @@ def watch(uuid: str, note: Path, sizes: Sequence[int], passes_s: Sequence[float]
             return
         done = collapse(pid, sizes)
         made += done.made
-        keep_record(uuid, pid, "start", made, done.failed or {})
+        failed = done.failed or {}
+    say(f"collapse: {made} hugepages made; not made in the last pass: {dict(failed) or 'none'}", syslog.LOG_INFO)
 
 
 def collapse(pid: int, sizes: Sequence[int]) -> memory.Collapsed:
@@ -197,19 +259,11 @@ def collapse(pid: int, sizes: Sequence[int]) -> memory.Collapsed:
     return memory.collapse(pid, places)
 
 
-def keep_record(uuid: str, pid: int, by: str, made: int, failed: Mapping[str, int]) -> None:
-    """Notes for `abh policy verify` what has been done for a process."""
-    RECORDS.mkdir(mode=0o755, exist_ok=True)
-    record = {"pid": pid, "started": memory.started(pid), "by": by, "made": made, "failed": dict(failed)}
-    path = RECORDS / f"{uuid}.json"
-    path.with_suffix(".new").write_text(json.dumps(record))
-    path.with_suffix(".new").replace(path)
-
-
-def say(line: str) -> None:
-    """To the system's log, and to libvirt, which shows it where the start is refused."""
+def say(line: str, level: int = syslog.LOG_WARNING) -> None:
+    """To the system's log, which VM it is about first."""
     with contextlib.suppress(OSError):
-        syslog.syslog(syslog.LOG_WARNING, f"abh: {line}")
+        syslog.openlog("abh")
+        syslog.syslog(level, f"VM {vm_name!r}: {line}")
 
 
 def main(words: Sequence[str]) -> int:
@@ -218,9 +272,12 @@ def main(words: Sequence[str]) -> int:
     step = steps.get((words[1], words[2])) if len(words) > 2 else None
     if step is None:
         return 0
+    global vm_name
+    vm_name = words[0]
     try:
         step(ElementTree.fromstring(sys.stdin.buffer.read()))
     except Refused as error:
+        say(f"refused: {error}")
         print(f"abh: the policy of {words[0]!r} requires what cannot be: {error}", file=sys.stderr)
         return REFUSED
     return 0

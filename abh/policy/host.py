@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path("/")
 THP = "sys/kernel/mm/transparent_hugepage"
+THP_2M = f"{THP}/hugepages-2048kB/enabled"  # Linux 6.8 and newer; `inherit` for the one switch of all sizes
 KSM = "sys/kernel/mm/ksm/run"
 POOL = "sys/kernel/mm/hugepages/hugepages-{kib}kB"
 MODES = ("sys/module/kvm_amd/parameters/npt", "sys/module/kvm_intel/parameters/ept")  # nested paging, by maker
@@ -40,6 +41,15 @@ def setting(path: str, root: Path = ROOT) -> str | None:
         return None
     value = text(path[1:], root)
     return None if value is None else chosen(value)
+
+
+def thp(root: Path = ROOT) -> tuple[str | None, str]:
+    """What anonymous memory may have hugepages of 2 MiB: `always`, `madvise`, `never`; and where that is read."""
+    own = setting(THP_2M, root)
+    if own not in (None, "inherit"):
+        return own, f"/{THP_2M} is {own}"
+    mode = setting(f"{THP}/enabled", root)
+    return mode, f"/{THP}/enabled is {mode or 'not there'}"
 
 
 def paging(root: Path = ROOT) -> tuple[str | None, str]:

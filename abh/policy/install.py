@@ -18,8 +18,13 @@ SCRIPT = "50-abh"  # in <driver>.d, which libvirt has had since 6.5
 ARCHIVE = "abh-hook.pyz"
 MARK = "# abh: hook of libvirt"
 PACKAGE = Path(hook.__file__).parent.parent
-MODULES = ("__init__.py", "policy/__init__.py", "policy/hook.py", "policy/host.py", "policy/memory.py")
+MODULES = (
+    "__init__.py",
+    "policy/__init__.py",
+    *(f"policy/{name}.py" for name in ("backing", "hook", "host", "memory")),
+)
 LIMIT_S = 10
+_QUOTED = hook.REQUIRES.replace("'", "'\\''")
 # A hook that breaks must not stop a VM, so whatever is not an answer of the Python part counts as none; but a VM that
 # requires something is not started unchecked.
 WRAPPER = f"""#!/bin/sh
@@ -29,15 +34,19 @@ printf '%s\\n' "$xml" | timeout -k 2 {LIMIT_S} /usr/bin/python3 -I "$(dirname "$
 status=$?
 [ "$status" != 0 ] || exit 0
 [ "$status" != {hook.REFUSED} ] || exit 1
-logger -t abh "the hook has failed ($2, status $status)" 2>/dev/null
-[ "$2" = prepare ] || exit 0
-case $xml in
-*'{hook.NAMESPACE}'*' required='*)
-	echo "abh: the hook has failed (status $status), and the policy of this domain requires settings" >&2
-	exit 1
-	;;
+logger -t abh -- "VM '$1': the hook has failed ($2, status $status)" 2>/dev/null
+case $2 in
+prepare | started) ;;
+*) exit 0 ;;
 esac
-exit 0
+case $xml in
+*'{hook.NAMESPACE}'*) ;;
+*) exit 0 ;;
+esac
+printf '%s\\n' "$xml" | grep -Eq '{_QUOTED}'
+[ $? != 1 ] || exit 0
+echo "abh: the hook has failed (status $status), and the policy of '$1' requires settings" >&2
+exit 1
 """
 
 
@@ -62,14 +71,26 @@ def _archive() -> bytes:
     return made.getvalue()
 
 
+def _scripts(hooks: Path) -> list[Path]:
+    return [hooks / f"{driver}.d" / SCRIPT for driver in DRIVERS]
+
+
+def _check_ours(path: Path) -> None:
+    if path.is_symlink() or (path.exists() and MARK.encode() not in path.read_bytes()):
+        raise AbhError(
+            "this file is not abh's", where=path, next_step="look at it; give it another name, or remove it yourself"
+        )
+
+
 def _files(hooks: Path) -> dict[Path, tuple[bytes, int]]:
-    scripts = {hooks / f"{driver}.d" / SCRIPT: (WRAPPER.encode(), 0o755) for driver in DRIVERS}
-    return {hooks / ARCHIVE: (_archive(), 0o644), **scripts}
+    return {hooks / ARCHIVE: (_archive(), 0o644), **{path: (WRAPPER.encode(), 0o755) for path in _scripts(hooks)}}
 
 
 def install(hooks: Path = HOOKS) -> Installed:
     """Writes the hook's files; the scripts last, as they are what libvirt runs."""
     try:
+        for path in _scripts(hooks):
+            _check_ours(path)
         for path, (content, mode) in _files(hooks).items():
             path.parent.mkdir(parents=True, exist_ok=True)
             new = path.with_name(f".{path.name}.{os.getpid()}")
@@ -85,8 +106,8 @@ def uninstall(hooks: Path = HOOKS) -> Installed:
     """Removes them, the scripts first; folders that are empty then, too."""
     try:
         for path in reversed(_files(hooks)):
-            if path.suffix != ".pyz" and path.exists() and MARK.encode() not in path.read_bytes():
-                raise AbhError("this file is not abh's", where=path, next_step="look at it, and remove it yourself")
+            if path in _scripts(hooks):
+                _check_ours(path)
             path.unlink(missing_ok=True)
         for driver in DRIVERS:
             folder = hooks / f"{driver}.d"

@@ -13,13 +13,17 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
 PID_FILE = "qemu/{name}.pid"  # below the folder of the system's libvirt
 HUGE = 2 << 20  # bytes of a hugepage of x86-64
+PAGE = 4096
+# Of a hugepage's 512 pages, at least so many are there where it is made one: at worst it doubles what they take. The
+# kernel itself would fill up a single one. Arbitrary.
+AT_LEAST = 256
 # include/uapi/linux/fs.h, asm-generic/mman-common.h, and the numbers of system calls that all architectures share.
 PAGEMAP_SCAN = 0xC0606610
 PRESENT, SWAPPED, IS_HUGE = 1 << 3, 1 << 4, 1 << 6
@@ -48,6 +52,11 @@ class Mapping:
     def kib(self) -> int:
         """Its size."""
         return (self.end - self.start) >> 10
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is of a file, as memfd is: a name in brackets is none."""
+        return bool(self.path) and not self.path.startswith("[")
 
 
 def process_of(uuid: str, proc: Path = PROC, pid_file: Path | None = None) -> int | None:
@@ -186,12 +195,19 @@ def ranges(pid: int, start: int, end: int, proc: Path = PROC) -> Iterator[Range]
 
 
 def not_huge(pid: int, start: int, end: int, proc: Path = PROC) -> list[int]:
-    """Where hugepages could be and are not: the boundaries of 2 MiB within that have base pages in memory."""
-    found = set()
-    for each in ranges(pid, start, end, proc):
+    """Where hugepages could be and are not, of a process's memory."""
+    return base_places(ranges(pid, start, end, proc), start, end)
+
+
+def base_places(inside: Iterable[Range], start: int, end: int) -> list[int]:
+    """The boundaries of 2 MiB within that have base pages in memory, as many as make it worth a hugepage."""
+    pages: dict[int, int] = {}
+    for each in inside:
         if not each.huge and not each.swapped:
-            found |= set(range(each.start // HUGE * HUGE, each.end, HUGE))
-    return sorted(at for at in found if start <= at and at + HUGE <= end)
+            for at in range(each.start // HUGE * HUGE, each.end, HUGE):
+                there = (min(each.end, at + HUGE) - max(each.start, at)) // PAGE
+                pages[at] = pages.get(at, 0) + there
+    return sorted(at for at, there in pages.items() if there >= AT_LEAST and start <= at and at + HUGE <= end)
 
 
 @dataclass
@@ -203,7 +219,10 @@ class Collapsed:
 
 
 def collapse(pid: int, places: Sequence[int]) -> Collapsed:
-    """Has the kernel make a hugepage of the base pages at each place of another process."""
+    """Has the kernel make a hugepage of the base pages at each place of another process.
+
+    First of none: that the kernel refuses, too, where it cannot, or this process may not.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     handle = libc.syscall(PIDFD_OPEN, pid, 0)
     if handle < 0:
@@ -211,13 +230,13 @@ def collapse(pid: int, places: Sequence[int]) -> Collapsed:
     done = Collapsed()
     failed: dict[str, int] = {}
     try:
-        for place in places:
-            piece = (ctypes.c_size_t * 2)(place, HUGE)
-            if libc.syscall(PROCESS_MADVISE, handle, piece, ctypes.c_size_t(1), MADV_COLLAPSE, 0) == HUGE:
-                done.made += 1
+        for place, length in ((0, 0), *((each, HUGE) for each in places)):
+            piece = (ctypes.c_size_t * 2)(place, length)
+            if libc.syscall(PROCESS_MADVISE, handle, piece, ctypes.c_size_t(1), MADV_COLLAPSE, 0) == length:
+                done.made += length // HUGE
                 continue
             name = errno.errorcode.get(ctypes.get_errno(), "?")
-            if name in ("EPERM", "ENOSYS", "ESRCH"):
+            if length == 0 or name in ("EPERM", "ENOSYS", "ESRCH"):
                 raise Unreadable(f"process_madvise(MADV_COLLAPSE): {os.strerror(ctypes.get_errno())}")
             failed[name] = failed.get(name, 0) + 1
     finally:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from abh.errors import Status
-from abh.policy import host, install
+from abh.policy import backing, host, install
 from abh.policy.evidence import Evidence
-from abh.policy.memory import Mapping as Block
 from abh.policy.memory import Unreadable
 from abh.schema.policy import Policy
 
 State = Literal["granted", "denied", "unknown"]
+# Of collapsible places, what may be base pages still: pages that are pinned, or just touched. Arbitrary.
+LEFT, LEFT_SHARE = 2, 0.05
 RUN_AS_ROOT = "run it as root on the VM's host"
 
 
@@ -25,6 +26,9 @@ class Answer:
     state: State
     evidence: str
     next_step: str = ""
+
+
+Check = Callable[[Any, Evidence], Answer]
 
 
 @dataclass(frozen=True)
@@ -52,37 +56,20 @@ def _got(holds: bool, evidence: str, next_step: str) -> Answer:
     return Answer("granted", evidence) if holds else Answer("denied", evidence, next_step)
 
 
-def _blocks(seen: Evidence) -> list[Block]:
-    return seen.blocks
+def _backing(name: str) -> Check:
+    """Of what the mappings of the memory show from the start on, and the hook goes by, too."""
 
+    def check(wanted: Any, seen: Evidence) -> Answer:
+        had = backing.CHECKS[name](wanted, seen.blocks, seen.root)
+        return _got(had.holds, had.evidence, had.next_step)
 
-def _host_thp(seen: Evidence) -> str:
-    mode = host.setting(f"{host.THP}/enabled", seen.root)
-    if mode is None:
-        raise Unreadable(f"/{host.THP}/enabled is not there")
-    return mode
-
-
-def thp(wanted: Any, seen: Evidence) -> Answer:
-    """Whether the kernel may give hugepages to the guest's memory: it says so itself of each mapping."""
-    blocks = _blocks(seen)
-    mode = _host_thp(seen)
-    eligible = [each for each in blocks if each.eligible]
-    huge = sum(each.huge_kib for each in blocks)
-    said = f"{len(eligible)} of {len(blocks)} mappings eligible (smaps), {huge} KiB huge, /{host.THP}/enabled is {mode}"
-    if wanted == "off":
-        return _got(not eligible and not huge, said, f"echo never > /{host.THP}/enabled, and restart the VM")
-    if len(eligible) == len(blocks):
-        return Answer("granted", said)
-    kinds = ", ".join(sorted({each.path or "anonymous" for each in blocks if not each.eligible}))
-    step = f"echo madvise > /{host.THP}/enabled" if mode == "never" else f"memory of {kinds}: see `abh explain`"
-    return Answer("denied", said, step)
+    return check
 
 
 def huge_share(wanted: Any, seen: Evidence) -> Answer:
     """What is in hugepages of what the host has mapped."""
-    mapped = sum(each.mapped_kib for each in _blocks(seen))
-    huge = sum(each.huge_kib for each in _blocks(seen))
+    mapped = sum(each.mapped_kib for each in seen.blocks)
+    huge = sum(each.huge_kib for each in seen.blocks)
     if not mapped:
         raise Unreadable("the host has mapped nothing of the guest's memory yet")
     said = f"{huge} of {mapped} KiB mapped are in hugepages (smaps): {huge / mapped:.1%}"
@@ -94,51 +81,22 @@ def huge_share(wanted: Any, seen: Evidence) -> Answer:
 
 
 def collapse(wanted: Any, seen: Evidence) -> Answer:
-    """Whether it has been done for this very process."""
-    pid = seen.pid
-    record = seen.record()
-    if record is not None and (wanted == "request" or record["by"] == "start"):
-        return Answer(
-            "granted", f"process {pid}: {record['made']} hugepages made; not made: {record['failed'] or 'none'}"
-        )
-    if wanted == "request":
-        raise Unreadable("nobody has asked for it since the VM started: `abh policy apply`")
-    state = install.examine().state
-    if state != "installed":
-        return Answer("denied", f"the hook is {state}", "abh policy hook install, restart libvirt's daemon and the VM")
-    return Answer("denied", f"the hook has noted nothing of process {pid}", "look for abh in the system's log")
-
-
-def hugetlb_kib(wanted: Any, seen: Evidence) -> Answer:
-    """The page size by which the kernel maps the memory."""
-    sizes = sorted({each.page_kib for each in _blocks(seen)})
-    return _got(
-        sizes == [wanted],
-        f"mapped by pages of {', '.join(map(str, sizes))} KiB (smaps)",
-        "`abh policy apply`, free pages in the pool, and a restart of the VM",
-    )
-
-
-def alignment_kib(wanted: Any, seen: Evidence) -> Answer:
-    """The addresses at which the guest's memory begins."""
-    starts = [each.start for each in _blocks(seen)]
-    return _got(
-        all(start % (wanted << 10) == 0 for start in starts),
-        f"begins at {', '.join(map(hex, starts))} (smaps)",
-        "memory that is neither memfd nor a file: take <source> out of <memoryBacking>, and restart the VM",
-    )
-
-
-def ksm(wanted: Any, seen: Evidence) -> Answer:
-    """Whether the memory is offered for merging, and anybody merges."""
-    offered = [each for each in _blocks(seen) if "mg" in each.flags]
-    running = host.setting(host.KSM, seen.root) == "1"
-    said = (
-        f"{len(offered)} of {len(_blocks(seen))} mappings offered (smaps), /{host.KSM} is {'1' if running else 'not 1'}"
-    )
-    if wanted:
-        return _got(bool(offered) and running, said, f"echo 1 > /{host.KSM}; `abh policy apply`; restart the VM")
-    return _got(not offered, said, "`abh policy apply` and a restart of the VM")
+    """Whether what the guest has touched is hugepages now, but for a few: it goes on touching after each pass."""
+    huge, left = seen.collapsible
+    if huge + left == 0:
+        raise Unreadable("the guest has not touched as much as half of any hugepage yet")
+    said = f"{left} of {huge + left} places of 2 MiB that the guest has touched are base pages (pagemap)"
+    step = "`abh policy apply`"
+    if wanted == "start":
+        state = install.examine().state
+        said += f"; the hook is {state}"
+        if state != "installed":
+            step = (
+                "abh policy hook install, and restart libvirt's daemon; until the VM's next start, `abh policy apply`"
+            )
+        else:
+            step += "; what the hook did, the system's log says: `journalctl -t abh`"
+    return _got(left < huge and left <= max(LEFT, LEFT_SHARE * (huge + left)), said, step)
 
 
 def paging(wanted: Any, seen: Evidence) -> Answer:
@@ -164,9 +122,9 @@ def paging(wanted: Any, seen: Evidence) -> Answer:
     return _got(mode == wanted, said, "load KVM's module with the other value while no VM runs, or move the VM")
 
 
-Check = Callable[[Any, Evidence], Answer]
 CHECKS: Mapping[str, Check] = {
-    each.__name__: each for each in (thp, huge_share, collapse, hugetlb_kib, alignment_kib, ksm, paging)
+    **{name: _backing(name) for name in backing.CHECKS},
+    **{each.__name__: each for each in (huge_share, collapse, paging)},
 }
 
 

@@ -60,8 +60,7 @@ def test_the_chapter_for_kvm_leads_to_a_vm_with_a_policy_and_its_proof(host, tmp
                 else:
                     do[words[1]]()
     first, second = proofs
-    # The hook of this rig notes what it has collapsed in the rig's own /run.
-    assert first.pop("collapse") == "denied" and set(first.values()) == {"granted"}, first
+    assert set(first.values()) == {"granted"}, first
     guests = {state for name, state in second.items() if name.startswith("guest ")}
     assert guests == {"granted"} and second["huge_share"] == "granted", second
     assert not list(host.rig.hooks.rglob("*abh*")) and not list(domain.every(host.connection))

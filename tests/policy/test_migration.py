@@ -56,8 +56,8 @@ def test_a_policy_travels_with_a_guest_that_moves_and_what_it_got_is_seen_anew(h
     assert [each.name for each in domain.every(host.connection)] == []
     other.wait(there)
     found = states(other.abh("policy", "verify", "moves", "--json"))
-    # Of the new process nobody has asked for anything yet; the guest's switches are in its memory.
-    assert found.pop("collapse") == "unknown" and found[f"guest {SWITCH}"] == "granted", found
+    # What it comes to on the new host is its memory's affair; the guest's switches are in that memory.
+    assert found[f"guest {SWITCH}"] == "granted", found
     other.abh("policy", "apply", "moves")
     assert states(other.abh("policy", "verify", "moves", "--json")) == before
     other.abh("policy", "unset", "moves")

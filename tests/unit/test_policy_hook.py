@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import io
+import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
 from abh.errors import AbhError
-from abh.policy import hook, host, stored
+from abh.policy import hook, host, install, memory, stored
 from abh.schema import keys
-from tests.unit.test_policy_seen import XML, machine
+from tests.unit.test_policy_seen import BASE, XML, machine, mapping
 
 __all__ = ["machine"]  # a fixture
 
@@ -73,6 +78,166 @@ def test_a_switch_of_the_hosts_that_is_required_is_checked_before_the_start(mach
                 hook.prepare(tree, machine.root)
         else:
             hook.prepare(tree, machine.root)
+
+
+def domain_of(text: str, attributes: str = "policy='p'", *, version: str = "1", more: str = "") -> ElementTree.Element:
+    kept = f"<a:vm xmlns:a='urn:abh:libvirt-vm' version='{version}' {attributes}><a:policy>{text}</a:policy></a:vm>"
+    return ElementTree.fromstring(XML.format("kvm", 4096, f"<metadata>{kept}</metadata>{more}"))
+
+
+IN_TOML = "[vm]\npaging = 'shadow'\nrequired = ['paging']"
+
+
+@pytest.mark.parametrize(
+    ("text", "attributes"),
+    [
+        ("[vm]\npaging = 'shadow'", "policy='p' required='paging'"),
+        ("[vm]\npaging = 'shadow'", "required='paging'"),  # no name
+        (IN_TOML, "policy='p'"),  # by hand, in the text alone
+        (IN_TOML, ""),
+        ("", "policy='p' required='paging'"),  # what it is to be is not said
+        ("", "required='paging'"),
+        ("[vm]\nthp = 'advised'", "policy='p' required='paging'"),
+        ("[vm]\nrequired = 'paging'", ""),  # in a form that is none
+        ("[vm]\nrequired=['paging'", ""),
+        ('vm = 3\n"required" = 1', ""),
+    ],
+)
+def test_what_is_required_is_so_wherever_it_stands(machine, text, attributes):
+    machine.sys("sys/module/kvm_intel/parameters/ept", "Y")
+    with pytest.raises(hook.Refused):
+        hook.prepare(domain_of(text, attributes), machine.root)
+
+
+@pytest.mark.parametrize(("text", "attributes"), [("[vm]\npaging = 'shadow'", "policy='p'"), ("", ""), ("x = [", "")])
+def test_where_nothing_is_required_nothing_is_refused(machine, text, attributes):
+    hook.prepare(domain_of(text, attributes), machine.root)
+    hook.started(domain_of(text, attributes), machine.root, machine.proc)
+
+
+@pytest.mark.parametrize(
+    ("setting", "smaps"),
+    [
+        ("thp = 'advised'", mapping(BASE, 4096, THPeligible=0, path="/memfd:memory-backend-memfd")),
+        ("alignment_kib = 2048", mapping(BASE + 4096, 4096)),
+        ("hugetlb_kib = 2048", mapping(BASE, 4096)),
+        ("ksm = false", mapping(BASE, 4096)),
+        ("thp = 'advised'", mapping(BASE, 8192)),  # not seen at all
+    ],
+)
+def test_what_only_the_started_vm_shows_is_enforced_then(machine, setting, smaps):
+    name = setting.partition(" ")[0]
+    machine.smaps(smaps)
+    for required, refuses in ((f"required='{name}'", True), ("policy='p'", False)):
+        tree = domain_of(f"[vm]\n{setting}", required)
+        if refuses:
+            with pytest.raises(hook.Refused, match=name):
+                hook.started(tree, machine.root, machine.proc)
+        else:
+            hook.started(tree, machine.root, machine.proc)
+    good = mapping(BASE, 4096, flags="rd wr", page=2048 if name == "hugetlb_kib" else 4)
+    machine.smaps(good)
+    hook.started(domain_of(f"[vm]\n{setting}", f"required='{name}'"), machine.root, machine.proc)
+
+
+def test_collapsing_that_the_kernel_refuses_is_refused_where_it_is_required(machine, monkeypatch):
+    begun = []
+    monkeypatch.setattr(hook, "in_background", lambda *words: begun.append(words))
+    monkeypatch.setattr(memory, "ranges", lambda *_: iter(()))
+
+    def refuses(*_):
+        raise memory.Unreadable("process_madvise(MADV_COLLAPSE): Function not implemented")
+
+    monkeypatch.setattr(memory, "collapse", refuses)
+    hook.started(domain_of("[vm]\ncollapse = 'start'"), machine.root, machine.proc)
+    assert len(begun) == 1
+    with pytest.raises(hook.Refused, match="not implemented"):
+        hook.started(domain_of("[vm]\ncollapse = 'start'", "required='collapse'"), machine.root, machine.proc)
+    monkeypatch.setattr(memory, "collapse", lambda *_: memory.Collapsed())
+    hook.started(domain_of("[vm]\ncollapse = 'start'", "required='collapse'"), machine.root, machine.proc)
+    assert len(begun) == 2
+
+
+def test_the_log_names_the_vm(monkeypatch, capsys):
+    lines = []
+    monkeypatch.setattr(hook.syslog, "syslog", lambda _level, line: lines.append(line))
+    text = ElementTree.tostring(domain_of("[vm]\nalignment_kib = 2048", "required='paging'"))
+    monkeypatch.setattr(hook.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text)))
+    assert hook.main(["web 1", "prepare", "begin", "-"]) == hook.REFUSED
+    assert lines and all(line.startswith("VM 'web 1': ") for line in lines)
+    assert "'web 1' requires" in capsys.readouterr().err
+
+
+WRAPPED = """<domain><name>web 1</name><metadata>
+<a:vm xmlns:a="urn:abh:libvirt-vm" version="1"{}><a:policy>{}</a:policy></a:vm></metadata></domain>
+"""
+
+
+@pytest.mark.parametrize(
+    ("attributes", "text", "requires"),
+    [
+        (' policy="p" required="thp"', "", True),
+        (" required='thp'", "", True),
+        ("", "[vm]\nrequired = ['thp']", True),
+        ("", "[vm]\nrequired=['thp']", True),
+        ("", '[vm]\n"required" = 1', True),
+        ("", "[vm]\n&quot;required&quot;\t= 1", True),
+        (' policy="p"', "[vm]\nthp = 'advised'", False),
+    ],
+)
+def test_where_the_hooks_program_breaks_nothing_starts_that_requires_something(tmp_path, attributes, text, requires):
+    """The wrapper as the shell runs it, with no program to run."""
+    install.install(tmp_path)
+    (tmp_path / install.ARCHIVE).write_bytes(b"no zip")
+    log = tmp_path / "bin/logger"
+    log.parent.mkdir()
+    log.write_text('#!/bin/sh\necho "$@" >> "$0.said"\n')
+    log.chmod(0o755)
+    for operation in ("prepare", "started", "stopped"):
+        ran = subprocess.run(
+            [tmp_path / "qemu.d/50-abh", "web 1", operation, "begin", "-"],
+            input=WRAPPED.format(attributes, text), text=True, capture_output=True, check=False, timeout=30,
+            env={"PATH": f"{log.parent}:{os.environ['PATH']}"},
+        )  # fmt: skip
+        assert ran.returncode == (1 if requires and operation != "stopped" else 0), ran.stderr
+        assert ("the policy of 'web 1' requires" in ran.stderr) == (ran.returncode == 1)
+    said = Path(f"{log}.said").read_text().splitlines()
+    assert len(said) == 3 and all("VM 'web 1': the hook has failed" in line for line in said)
+
+
+def test_what_is_installed_runs_by_itself_and_refuses(tmp_path):
+    """The archive in the system's Python: all that it imports is in it."""
+    install.install(tmp_path)
+    for required, status in (("", 0), (" required='paging'", 1)):
+        text = ElementTree.tostring(domain_of("[vm]\npaging = 'hap'", f"policy='p'{required}"), encoding="unicode")
+        for operation in ("prepare", "started"):
+            ran = subprocess.run(
+                [tmp_path / "qemu.d/50-abh", "web 1", operation, "begin", "-"],
+                input=text.replace("type='kvm'", "type='qemu'").replace('type="kvm"', 'type="qemu"'),
+                text=True, capture_output=True, check=False, timeout=30,
+            )  # fmt: skip
+            assert ran.returncode == (status if operation == "prepare" else 0), ran.stderr
+            assert ("'web 1' requires what cannot be: paging: an emulated domain" in ran.stderr) == bool(ran.returncode)
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "dangling"])
+def test_a_file_of_anothers_with_our_name_is_left_alone(tmp_path, kind):
+    script = tmp_path / "qemu.d/50-abh"
+    script.parent.mkdir()
+    other = tmp_path / "other"
+    if kind != "dangling":
+        other.write_text("#!/bin/sh\n# theirs\n")
+    if kind == "file":
+        other.rename(script)
+    else:
+        script.symlink_to(other)
+    for do in (install.install, install.uninstall):
+        with pytest.raises(AbhError, match="not abh's"):
+            do(tmp_path)
+    assert sorted(each.name for each in tmp_path.rglob("*") if not each.is_dir() and each != other) == ["50-abh"]
+    script.unlink()
+    assert install.install(tmp_path).state == install.install(tmp_path).state == "installed"
+    assert install.uninstall(tmp_path).state == "not installed"
 
 
 @pytest.mark.parametrize("path", ["/etc/secret", "etc/secret", "/sys/kernel/mm/../../../etc/secret", "/proc/kmsg"])

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from abh.errors import Status
-from abh.policy import explain, guest, hook, memory, verify
+from abh.policy import explain, guest, host, memory, verify
 from abh.policy.evidence import Evidence
 from abh.policy.memory import HUGE, Range, Unreadable
 from abh.schema import spec
@@ -180,24 +180,40 @@ def test_a_local_socket_may_lead_to_another_host_of_which_nothing_is_granted_her
     assert verify._answered(switch, "0", machine.seen()).state == "unknown"
 
 
-def test_collapsing_is_had_only_if_it_was_done_for_this_very_process(machine, tmp_path, monkeypatch):
-    monkeypatch.setattr(hook, "RECORDS", tmp_path / "run")
-    assert machine.state("collapse", "request") == "unknown" and machine.state("collapse", "start") == "denied"
-    monkeypatch.setattr(memory, "started", lambda pid, proc=None: "22")
-    hook.keep_record(UUID, 100, "start", 3, {})
-    assert machine.state("collapse", "start") == machine.state("collapse", "request") == "granted"
-    hook.keep_record(UUID, 100, "request", 3, {"EAGAIN": 1})
-    assert machine.state("collapse", "start") == "denied" and machine.state("collapse", "request") == "granted"
-    monkeypatch.setattr(memory, "started", lambda pid, proc=None: "23")
-    assert machine.state("collapse", "request") == "unknown"
-    hook.keep_record(UUID, 99, "request", 3, {})  # another process that started at the same tick
-    assert machine.state("collapse", "request") == "unknown"
-    (tmp_path / "run" / f"{UUID}.json").write_text("[]")
-    assert machine.state("collapse", "request") == "unknown"
+def test_collapsing_is_had_where_what_is_touched_is_hugepages_now(machine, monkeypatch):
+    """Whatever anybody noted of it: what was made and taken away is denied."""
+    machine.kib = 40 * 2048
+    machine.smaps(mapping(BASE, machine.kib))
+    half, less = memory.AT_LEAST * 4096, (memory.AT_LEAST - 1) * 4096
+    for found, state in (
+        ([], "unknown"),
+        ([Range(BASE, BASE + less)], "unknown"),  # a guest that has touched next to nothing
+        ([Range(BASE, BASE + half)], "denied"),
+        ([Range(BASE, BASE + HUGE, huge=True), Range(BASE + HUGE, BASE + 2 * HUGE)], "denied"),
+        ([Range(BASE, BASE + 37 * HUGE, huge=True), Range(BASE + 37 * HUGE, BASE + 40 * HUGE)], "denied"),
+        ([Range(BASE, BASE + 39 * HUGE, huge=True), Range(BASE + 39 * HUGE, BASE + 39 * HUGE + half)], "granted"),
+        ([Range(BASE, BASE + 30 * HUGE, huge=True), Range(BASE + 30 * HUGE, BASE + 40 * HUGE)], "denied"),
+        ([Range(BASE, BASE + 40 * HUGE, huge=True)], "granted"),
+    ):
+        monkeypatch.setattr(memory, "ranges", lambda *_, found=found: list(found))
+        assert machine.state("collapse", "start") == machine.state("collapse", "request") == state, found
 
 
-def test_a_process_is_named_by_its_number_and_start(machine):
-    assert memory.started(100, machine.proc) == "22"
+def test_the_switch_of_the_size_counts_and_inherits(machine):
+    """Linux 6.8 has one for each size; smaps calls eligible what may have hugepages of any."""
+    for own, whole, state in (
+        ("always inherit madvise [never]", "always [madvise] never", "denied"),
+        ("always [inherit] madvise never", "always [madvise] never", "granted"),
+        ("always [inherit] madvise never", "always madvise [never]", "denied"),
+        ("always inherit [madvise] never", "always madvise [never]", "granted"),
+    ):
+        machine.sys(host.THP_2M, own)
+        machine.sys(f"{host.THP}/enabled", whole)
+        assert machine.state("thp", "advised") == state
+        machine.smaps(mapping(BASE, 4096, AnonHugePages=0))
+        assert machine.state("thp", "off") == {"denied": "granted", "granted": "denied"}[state]
+        assert bool(explain._of_block(machine.seen().blocks[0], machine.seen())) == (state == "denied")
+        machine.smaps(mapping(BASE, 4096))
 
 
 def test_the_hosts_switches_are_looked_at(machine):
@@ -253,8 +269,10 @@ def test_blocks_of_one_size_are_different_mappings(machine):
 
 
 def test_not_huge_is_what_has_base_pages_and_fits_in_whole(monkeypatch):
-    found = [Range(0x1FF000, 0x200000), Range(HUGE, 2 * HUGE, huge=True), Range(2 * HUGE + 4096, 2 * HUGE + 8192)]
-    found += [Range(4 * HUGE, 5 * HUGE, swapped=True)]
+    half = memory.AT_LEAST * 4096
+    found = [Range(0x0FF000, 0x200000), Range(HUGE, 2 * HUGE, huge=True), Range(2 * HUGE + 4096, 2 * HUGE + 8192)]
+    found += [Range(2 * HUGE + half, 3 * HUGE), Range(4 * HUGE, 5 * HUGE, swapped=True)]
+    found += [Range(6 * HUGE, 6 * HUGE + half - 4096)]  # too few to be worth one
     monkeypatch.setattr(memory, "ranges", lambda *_: found)
     assert memory.not_huge(1, 4096, 8 * HUGE) == [2 * HUGE]
     assert memory.not_huge(1, 0, 8 * HUGE) == [0, 2 * HUGE]
