@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ from abh import paths
 from abh.collect import here, perf, spread
 from abh.collect.passes import Pass
 from abh.collect.program import Observed, Values
-from abh.errors import AbhError
+from abh.errors import AbhError, Status
 from abh.schema.measured import OWN, Measured
 from abh.schema.result import Provenance, Value, write_json
 
@@ -70,14 +71,43 @@ def key_of(asked: Asked, machine: here.Machine, tool: perf.Perf) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-class Log:
-    """The file of runs: its first line is the key, each other a run."""
+def check_free(asked: Asked, folder: Path) -> None:
+    """An error if another command has a result of that name, or a measurement that has not ended.
 
-    def __init__(self, path: Path, key: str) -> None:
+    Names are made of those of programs and machines, without what a file's name should not have: `web_1` and `web-1`
+    have one, and so have programs of one name in two folders.
+    """
+    for path in (folder / f"{asked.name}.json", folder / f"{asked.name}{PART}"):
+        try:
+            text = path.read_text(encoding="utf-8")
+            found = json.loads(text.partition("\n")[0] if path.name.endswith(PART) else text)
+            other = found.get("provenance", found).get("command")
+        except (OSError, ValueError, AttributeError):
+            continue
+        if other is not None and _subject(other) != _subject(" ".join(asked.command)):
+            raise AbhError(
+                "a result of this name is another command's",
+                where=path,
+                got=" ".join(asked.command),
+                expected=other,
+                next_step="give this one another name, by --name or --label; or remove the other",
+                status=Status.USAGE,
+            )
+
+
+def _subject(command: str) -> str:
+    """What a command measures, however long it does."""
+    return re.sub(r" --seconds \S+$", "", command)
+
+
+class Log:
+    """The file of runs: its first line is the key and the command, each other a run."""
+
+    def __init__(self, path: Path, key: str, command: str) -> None:
         self.path = path
         self.done = self._read(key)
         if not self.done:
-            path.write_text(json.dumps({"key": key}) + "\n", encoding="utf-8")
+            path.write_text(json.dumps({"key": key, "command": command}) + "\n", encoding="utf-8")
 
     def _read(self, key: str) -> dict[tuple[int, int], Observed]:
         """What is there of the same measurement. A last line that was cut off is left out, and cut off."""
@@ -117,8 +147,9 @@ def measure(
 ) -> tuple[Measured, Path]:
     """Runs what is left, and writes the result and its runs. A run that fails is the last."""
     folder.mkdir(parents=True, exist_ok=True)
+    check_free(asked, folder)
     path = folder / f"{asked.name}.json"
-    log = Log(path.with_name(f"{asked.name}{PART}"), key_of(asked, machine, tool))
+    log = Log(path.with_name(f"{asked.name}{PART}"), key_of(asked, machine, tool), " ".join(asked.command))
     order = asked.order()
     if log.done:
         tell(f"{len(log.done)} of {len(order)} runs were there already")

@@ -180,7 +180,9 @@ def _subject(args: argparse.Namespace, command: Sequence[str], machine: here.Mac
         return Subject(
             name=Path(command[0]).name,
             place="guest" if machine.in_guest else "bare-metal",
-            words=("abh", "collect", "--", *command),
+            # By its whole path: a program of the same name in another folder is another.
+            words=("abh", "collect", "--", str(Path(command[0]).absolute()) if "/" in command[0] else command[0])
+            + tuple(command[1:]),
             sides=(),
             once=lambda one, tool: program.run(command, one, tool),
             afterwards=lambda tool: {},

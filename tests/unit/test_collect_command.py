@@ -11,7 +11,7 @@ import time
 import pytest
 
 from abh import cli, paths
-from abh.collect import here
+from abh.collect import here, session
 from abh.commands import collect
 from abh.errors import AbhError
 from abh.schema import events, measured
@@ -126,6 +126,36 @@ def test_two_events_take_one_pass(skylake, tmp_path):
     assert result(tmp_path, "two@bare-metal~abh").values["dtlb_load_walks"].runs == 3
 
 
+def test_what_another_command_has_measured_under_this_name_is_kept(skylake, tmp_path):
+    """Names that differ in what a file's name does not show, and programs of one name in two folders."""
+    for folder, name in (("a", "prog_1"), ("b", "prog_1"), ("a", "prog-1")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / name).write_text("#!/bin/sh\n")
+        (tmp_path / folder / name).chmod(0o755)
+    file = tmp_path / "results/prog-1@bare-metal~as-found.json"
+    words = ("--software", "--repeats", "1", "--")
+    run(tmp_path, *words, str(tmp_path / "a/prog_1"))
+    before = file.read_text()
+    for other in ("b/prog_1", "a/prog-1"):
+        with pytest.raises(AbhError, match="another command's") as caught:
+            run(tmp_path, *words, str(tmp_path / other))
+        assert "a/prog_1" in str(caught.value.expected) and file.read_text() == before
+    run(tmp_path, *words, str(tmp_path / "a/prog_1"))  # the same again is measured anew
+    assert file.read_text() != before
+    run(tmp_path, "--label", "other", *words, str(tmp_path / "b/prog_1"))
+    assert len(list((tmp_path / "results").glob("*.json"))) == 2
+    part = file.with_name(f"prog-1@bare-metal~as-found{session.PART}")  # of one that was killed, or runs
+    file.unlink()
+    part.write_text('{"key": "x", "command": "another"}\n')
+    with pytest.raises(AbhError, match="another command's"):
+        run(tmp_path, *words, str(tmp_path / "a/prog_1"))
+
+
+def test_a_vm_is_the_same_however_long_it_is_watched():
+    asked = [session._subject(f"abh collect --vm {vm} --seconds {s}") for vm, s in (("a", 3), ("a", 30), ("b", 3))]
+    assert asked[0] == asked[1] != asked[2]
+
+
 @pytest.mark.parametrize(("script", "what"), [("exit 3", "exit status was 3"), ("kill -9 $$", "SIGKILL")])
 def test_a_program_that_fails_is_run_once_and_is_a_failure(skylake, tmp_path, script, what):
     assert run(tmp_path, "--repeats", "9", "--", "sh", "-c", script) == 4
@@ -193,7 +223,7 @@ WRAPPED = """
 import sys
 from pathlib import Path
 from abh import cli
-from abh.collect import here
+from abh.collect import here, session
 here.CPUINFO, here.PMUS, here.WATCHDOG = Path(sys.argv[1], "cpuinfo"), Path(sys.argv[1], "pmus"), Path("/nonexistent")
 sys.exit(cli.main(sys.argv[2:]))
 """
