@@ -2,7 +2,8 @@
 """The VMs of a libvirt host, and what of their memory is in hugepages.
 
 guest: of what its programs use, by the guest's own account. host: of what the host has mapped. both: of what the
-guest's programs use, in hugepages of guest and host at once. n/a is what cannot be seen; the reason is below the table.
+guest's programs use, in hugepages of guest and host at once. trend: of these, since the last look. n/a is what cannot
+be seen; the reason is below the table.
 """
 
 from __future__ import annotations
@@ -10,14 +11,10 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from abh import output
 from abh.arguments import completed, new_file, wrong
 from abh.errors import Status
-
-if TYPE_CHECKING:
-    from abh.policy.status import Row
 
 HELP = "the VMs of a libvirt host, and what of their memory is huge"
 EVERY_S = 5.0
@@ -39,21 +36,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the table, once or again and again."""
     from abh import files
-    from abh.policy import binding, status
+    from abh.policy import binding, status, trend
 
     if args.watch and args.json:
         raise wrong("--json is one document", got="--watch --json", next_step="leave one of them out")
-    before: list[Row] = []
     while True:
         with output.report(args.json) as report, binding.connection(args.connect) as connection:
             found = status.rows(connection)
-            report["vms"] = [row.as_json() for row in found]
+            uri = str(connection.getURI())
+            before = trend.last(uri)
+            report["trend_since"] = before.when or None
+            report["vms"] = [row.as_json() | {"trend_kib": before.change_kib(row.uuid, row.shares)} for row in found]
         if args.prometheus:
             files.write_text(Path(args.prometheus), status.prometheus(found))
         if not args.json:
             print(status.table(found, before) if found else "this connection has no domains", flush=True)
+        trend.keep(uri, trend.of((row.uuid, row.shares) for row in found))
         if not args.watch:
             return Status.SUCCESS
-        before = found
         time.sleep(EVERY_S)
         print()

@@ -7,12 +7,12 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from abh.errors import AbhError
-from abh.policy import binding, domain, guest, host, verify
+from abh.policy import binding, domain, guest, host, trend, verify
 from abh.policy.evidence import Evidence, Shares
 from abh.policy.memory import Unreadable
 from abh.schema.policy import Policy
@@ -201,9 +201,8 @@ def _paging(seen: Evidence) -> str | None:
     return host.paging(seen.root)[0] if seen.kind == "kvm" else None
 
 
-def table(found: Sequence[Row], before: Iterable[Row] = ()) -> str:
-    """For people. What is not known is n/a; a trend needs an earlier look."""
-    earlier = {row.uuid: row.shares for row in before}
+def table(found: Sequence[Row], before: trend.Look) -> str:
+    """For people. What is not known is n/a; a trend is since an earlier look."""
     heads = ("VM", "guest", "host", "both", "trend", "paging", "policy", "granted", "denied", "unknown")
     lines: list[tuple[str, ...]] = [heads]
     for row in found:
@@ -214,7 +213,7 @@ def table(found: Sequence[Row], before: Iterable[Row] = ()) -> str:
                 _share(shares.guest_share),
                 _share(shares.host_share),
                 _share(shares.aligned_share),
-                _trend(earlier.get(row.uuid), shares),
+                _trend(before.change_kib(row.uuid, shares)),
                 row.paging or "n/a",
                 row.policy or "(none)",
                 *(str(row.counts[state]) if row.counts else "" for state in STATES),
@@ -222,23 +221,20 @@ def table(found: Sequence[Row], before: Iterable[Row] = ()) -> str:
         )
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     text = ["  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    first = "n/a at the first look at these VMs; the next one has it"
+    text += ["", f"trend: {f'since {before.when}' if before.when else first}"]
     notes = [f"{guest.plain(row.vm)}: {reason}" for row in found for reason in row.shares.reasons if reason != OFF]
-    return "\n".join([*text, *(["", *notes] if notes else [])])
+    return "\n".join([*text, *notes])
 
 
 def _share(share: float | None) -> str:
     return "n/a" if share is None else f"{share:.0%}"
 
 
-def _trend(before: Shares | None, now: Shares) -> str:
-    """Of the memory huge in both, or, where that is not known, on the host."""
-    if before is None:
-        return ""
-    for name in ("both_kib", "host_huge_kib"):
-        was, is_ = getattr(before, name), getattr(now, name)
-        if was is not None and is_ is not None:
-            return "=" if was == is_ else f"{(is_ - was) / 1024:+.0f} MiB"
-    return "n/a"
+def _trend(change_kib: int | None) -> str:
+    if change_kib is None:
+        return "n/a"
+    return "=" if change_kib == 0 else f"{change_kib / 1024:+.0f} MiB"
 
 
 def prometheus(found: Sequence[Row]) -> str:

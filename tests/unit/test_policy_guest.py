@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abh.policy import binding, domain, guest, memory, status
+from abh import cli
+from abh.policy import binding, domain, guest, memory, status, trend
 from abh.policy.evidence import Shares
 from abh.policy.memory import HUGE, Range, Unreadable
 from tests.unit.test_policy_seen import BASE, UUID, machine
@@ -189,19 +190,50 @@ def test_what_is_not_known_has_no_sample_and_is_na_in_the_table():
     label = f'vm="a\\"\\n\\\\b",uuid="{UUID}",policy=""'
     assert f"abh_vm_host_huge_bytes{{{label}}} 2097152\n" in text and "abh_vm_both_huge_bytes{" not in text
     assert f'abh_vm_settings{{{label},state="denied"}} 1\n' in text
-    table = status.table([row(vm="a")]).splitlines()
-    assert table[1].split()[:4] == ["a", "n/a", "50%", "n/a"] and table[3] == "a: guest: no agent"
+    table = status.table([row(vm="a")], trend.Look()).splitlines()
+    assert table[1].split()[:5] == ["a", "n/a", "50%", "n/a", "n/a"] and table[4] == "a: guest: no agent"
+    assert table[3].startswith("trend: n/a at the first look")
 
 
 def test_a_name_moves_no_terminal():
-    assert "\x9b" not in status.table([row(vm="a\x9b2Jb\rc")]) and "\r" not in status.table([row(vm="a\rb")])
+    assert not {"\x9b", "\r"} & set(status.table([row(vm="a\x9b2Jb\rc")], trend.Look()))
 
 
 def test_a_trend_is_of_the_same_vm():
-    before = row(vm="a", shares=Shares(4096, 4096))
-    assert "-2 MiB" in status.table([row(vm="a")], [before])
-    assert "MiB" not in status.table([row(vm="a", uuid="other")], [before])
+    before = trend.of([(UUID, Shares(4096, 4096))])
+    assert "-2 MiB" in status.table([row(vm="a")], before) and f"since {before.when}" in status.table([row()], before)
+    assert "MiB" not in status.table([row(vm="a", uuid="other")], before)
     assert json.dumps(row().as_json())
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", '{"when": 1, "kib": {"a": 3}}', '{"kib": {}}', '{"kib": 3}'])
+def test_a_last_look_that_is_none_is_none(tmp_path, monkeypatch, text):
+    monkeypatch.setenv("ABH_CACHE", str(tmp_path))
+    path = trend._path_of("x")
+    if text is not None:
+        path.parent.mkdir()
+        path.write_text(text)
+    assert trend.last("x") == trend.Look()
+    look = trend.of([(UUID, Shares(1, 2, 3, 4, None))])
+    trend.keep("x", look)
+    assert trend.last("x").change_kib(UUID, Shares(1, 5, 3, 4, 7)) == 3  # of the host's: of both nothing was known
+    assert trend.last("x").when == look.when and trend.last("y") == trend.Look()
+
+
+def test_a_table_needs_no_cache(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ABH_CACHE", str(tmp_path / "file"))
+    assert cli.main(["status", "--connect", "test:///default"]) == 0
+    assert "n/a at the first look" in capsys.readouterr().out
+
+
+def test_the_second_look_has_the_trend_since_the_first(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("ABH_CACHE", str(tmp_path))
+    for kib, said in ((2048, None), (6144, 4096), (6144, 0)):
+        monkeypatch.setattr(status, "rows", lambda _, kib=kib: [row(shares=Shares(8192, kib))])
+        assert cli.main(["status", "--connect", "test:///default", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["vms"][0]["trend_kib"] == said and (found["trend_since"] is None) == (said is None)
 
 
 # --- the table of several VMs, one of which does what it can ----------------------------------------------------
@@ -274,7 +306,7 @@ def test_one_vms_words_are_its_own_row_alone(guests, bad):
     assert found["a"].shares.guest_huge_kib == found["z"].shares.guest_huge_kib == 2048
     assert found["bad"].shares.guest_huge_kib is None
     assert any(reason.startswith("guest: ") for reason in found["bad"].shares.reasons), found["bad"].shares
-    assert "a" in status.table(list(found.values())) and status.prometheus(list(found.values()))
+    assert "a" in status.table(list(found.values()), trend.Look()) and status.prometheus(list(found.values()))
 
 
 def test_a_row_that_cannot_be_made_has_the_reason_and_the_others_are_there(guests, monkeypatch):
@@ -290,7 +322,7 @@ def test_a_row_that_cannot_be_made_has_the_reason_and_the_others_are_there(guest
     monkeypatch.setattr(domain.Domain, "tree", tree)
     found = guests.rows()
     assert found["a"].shares.guest_huge_kib == 2048
-    assert "bad: abh could not look at it: ZeroDivisionError" in status.table(list(found.values()))
+    assert "bad: abh could not look at it: ZeroDivisionError" in status.table(list(found.values()), trend.Look())
 
 
 def test_a_comment_or_a_text_that_says_doctype_is_no_document_type(guests):
@@ -328,7 +360,7 @@ def test_guests_that_do_not_answer_are_waited_for_side_by_side_and_not_for_long(
     assert 0.9 <= took < 10
     assert found["a"].shares.guest_huge_kib == found["z"].shares.guest_huge_kib == 2048
     assert "guest: no answer within 1 s" in found["bad"].shares.reasons
-    assert "bad: guest: no answer within 1 s" in status.table(list(found.values()))
+    assert "bad: guest: no answer within 1 s" in status.table(list(found.values()), trend.Look())
 
 
 def test_many_silent_guests_take_no_longer_than_a_few(guests, monkeypatch):
