@@ -205,6 +205,12 @@ fn what_no_organisation_can_do_is_said() {
     assert!(wrong(&["--machine", "vax"]).contains("none of the built-in machines (r4700"));
     assert!(wrong(&["--organisation", "ultrix", "--machine", "jacob-mudge"]).contains("take one of more bits"));
     assert!(wrong(&["--organisation", "base"]).contains("all caches must have virtual tags"));
+    let large = wrong(&["--organisation", "radix", "--superpages", "on"]);
+    assert!(
+        large.contains("radix on r4700: it cannot map large pages here: its table has pages of 4k, 2m, 1g"),
+        "{large}"
+    );
+    assert!(large.contains("Leave out --superpages on"), "{large}");
     assert!(wrong(&["--sweep", "l1"]).contains("such as l1=8"));
     assert!(wrong(&["--sweep", "l2=512"]).contains("has no cache 2, expected 1 to 1"));
     assert!(wrong(&["--sweep", "l1=0"]).contains("which they do not fill"));

@@ -6,8 +6,8 @@
 //! block. Each task has a table of its own; buckets beyond it are chained. A hit in a chain may be promoted: it
 //! changes places with the first bucket.
 //!
-//! Large pages are replicated in every base page's slot, which in the clustered table is one bucket for a block: pages
-//! up to a block's size are mapped there, and larger ones not at all, as its authors would have it.
+//! Large pages are replicated in every base page's slot. In the clustered table a block's slots lie in one bucket, so that
+//! a page up to a block's size is mapped by one, as the thesis has it, and a larger one by a bucket for each of its blocks.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +40,7 @@ impl Hashed {
     /// Tables of so many buckets for so many entries each, for a TLB that takes pairs or not.
     pub fn new(buckets: u64, block: u64, promotes: bool, instructions: u64, pairs: bool) -> Self {
         assert!(buckets.is_power_of_two() && [2, 4, 8, 16].contains(&block));
-        let mut sizes = replicated::sizes();
-        sizes.retain(|size| block == 2 || size.bytes() <= block << 12);
+        let sizes = replicated::sizes();
         Self { buckets, block, promotes, instructions, tables: BTreeMap::new(), chained: 0, sizes, pairs }
     }
 

@@ -22,16 +22,25 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// A table for a machine with pages of these sizes, in pairs or not; of large ones only if they are wanted.
+    /// A table for a machine with pages of these sizes, in pairs or not; of large ones only if they are wanted, and then
+    /// there must be one: a replay that maps base pages all the same would be taken for one that does not.
     pub fn new(table: Box<dyn Table>, pages: &[PageSize], pairs: bool, superpages: bool) -> Result<Self, String> {
         let mut sizes: Vec<_> = table.sizes().iter().copied().filter(|size| pages.contains(size)).collect();
         sizes.retain(|size| superpages || *size == PageSize::K4);
         sizes.reverse();
         if sizes.last() != Some(&PageSize::K4) && !table.sizes().is_empty() {
-            let names: Vec<_> = pages.iter().map(|size| size.name()).collect();
             return Err(format!(
                 "pages of 4k, as traces have them, are not among those of machine and table ({})",
-                names.join(", ")
+                names(pages)
+            ));
+        }
+        if superpages && sizes.first().is_none_or(|largest| *largest == PageSize::K4) {
+            return Err(format!(
+                "it cannot map large pages here: its table has pages of {}, the machine's TLBs of {}; expected one in \
+                 common above 4k. Leave out --superpages on, or take an organisation of every size (g16, h8192) on a \
+                 machine with large pages (r4700, i7-3770)",
+                names(table.sizes()),
+                names(pages)
             ));
         }
         Ok(Self { table, store: Store::default(), sizes, pairs })
@@ -75,6 +84,12 @@ impl Kept {
         shape.insert("pages_mapped", self.store.pages.mapped());
         shape
     }
+}
+
+/// Sizes as messages name them.
+fn names(sizes: &[PageSize]) -> String {
+    let names: Vec<_> = sizes.iter().map(|size| size.name()).collect();
+    if names.is_empty() { "no size".to_owned() } else { names.join(", ") }
 }
 
 /// The page of this size around an address, as a leaf of the trace has it.

@@ -85,8 +85,11 @@ pub fn mmu(guest: Box<dyn Table>, host: Box<dyn Table>, cpu: &Cpu, options: Opti
     }
     let machine = Processor::of_cpu(cpu);
     let pages = machine.pages();
-    let kept = |table| Kept::new(table, &pages, machine.pairs, options.superpages);
-    let (guest, host) = (kept(guest)?, kept(host)?);
+    let kept = |whose: &str, table| {
+        let kept = Kept::new(table, &pages, machine.pairs, options.superpages);
+        kept.map_err(|what| format!("the {whose}'s table: {what}"))
+    };
+    let (guest, host) = (kept("guest", guest)?, kept("host", host)?);
     let large = guest.largest().min(host.largest());
     let nested = Nested {
         front: (options.front > 0).then(|| Front::new(options.front, (large > PageSize::K4).then_some(PageSize::M2))),

@@ -32,7 +32,7 @@ fn random_pages_take_as_many_bytes_as_printed() {
     }
 }
 
-/// Tables A.50 to A.54 by another way than `layouts.rs`: bytes a page of equally spaced pages, as the figures show them.
+/// Tables A.50 to A.54 by another way than `layouts/`: bytes a page of equally spaced pages, as the figures show them.
 #[test]
 fn spaced_pages_take_the_bytes_that_are_printed() {
     for (name, pages, bytes) in [("mpt", 64, 540_704), ("mpt", 2048, 10_502_176)] {

@@ -2,7 +2,7 @@
 //! Every organisation on a made-up machine of a hypervisor, a guest's kernel and two processes, which move pages, split,
 //! clear, switch and flush as kernels do: each access finds the address that it has, whether the TLB has it or not.
 
-use mmu_model::address::{Machine as At, Virtual};
+use mmu_model::address::{Machine as At, PageSize, Virtual};
 use mmu_model::context::Kind;
 use mmu_model::cpu::Cpu;
 use mmu_model::mmu::Mmu;
@@ -46,11 +46,16 @@ fn machine(name: &str) -> Machine {
 
 fn run(machine_name: &str, superpages: bool, accesses: u64) -> Vec<(String, Mmu<Software>)> {
     let machine = machine(machine_name);
-    let mut several = Several(vec![]);
+    let (mut several, pages) = (Several(vec![]), machine.pages());
     for one in catalogue::ALL {
         let table = catalogue::table(one.name, machine.pairs).unwrap();
         let wants_virtual = table.without_tlb() && machine_name != "jacob-mudge";
         if table.bits() < 48 || wants_virtual {
+            continue;
+        }
+        // Those whose sizes are not the machine's are refused (hardware's levels on the R4700), which another test is for.
+        let fits = !superpages || table.sizes().iter().any(|size| *size > PageSize::K4 && pages.contains(size));
+        if !fits {
             continue;
         }
         let mmu = software::mmu(table, &machine, Options { superpages }).unwrap();
@@ -100,12 +105,29 @@ fn misses_are_the_tlbs_own() {
 #[test]
 fn large_pages_miss_less() {
     let [small, large] = [false, true].map(|superpages| run("r4700", superpages, 12_000));
-    for name in ["g2", "g16", "g8", "g256", "mpt", "g16-s8k", "h512", "h8192", "lva"] {
+    for name in ["g2", "g16", "g8", "g256", "mpt", "g16-s8k", "h512", "h8192", "c512-4", "c512-16", "c8192", "lva"] {
         let misses = |run: &[(String, Mmu<Software>)]| {
             let (_, mmu) = run.iter().find(|(n, _)| n == name).unwrap();
             mmu.counters().total().misses(Kind::Load)
         };
         assert!(4 * misses(&large) < 3 * misses(&small), "{name}: {} and {}", misses(&large), misses(&small));
+    }
+}
+
+/// Large pages that are asked for and cannot be mapped are no base pages: who asks is told.
+#[test]
+fn large_pages_that_cannot_be_mapped_are_refused() {
+    for (name, machine_name, says) in [
+        ("radix", "r4700", "its table has pages of 4k, 2m, 1g, the machine's TLBs of 4k, 16k"),
+        ("intel", "i7-3770", "its table has pages of 4k, 4m, the machine's TLBs of 4k, 2m, 1g"),
+        ("ultrix-48", "jacob-mudge", "the machine's TLBs of 4k; expected one in common above 4k"),
+        ("base", "jacob-mudge", "its table has pages of no size"),
+    ] {
+        let machine = machine(machine_name);
+        let table = || catalogue::table(name, machine.pairs).unwrap();
+        let error = software::mmu(table(), &machine, Options { superpages: true }).unwrap_err();
+        assert!(error.contains(says) && error.contains("Leave out --superpages on"), "{name}: {error}");
+        assert!(software::mmu(table(), &machine, Options { superpages: false }).is_ok(), "{name} without them");
     }
 }
 
