@@ -17,7 +17,9 @@ REPLAYS = "replays of organisations"
 MADE_UP = "made-up/thesis.json"  # in it: workloads that need no run
 # What is replayed unless something is named: natively, nested and on a shadow; without hugepages and with ABH.
 PROGRAM = "sqlite"
-ENVIRONMENTS = ("native", "kvm-hap", "kvm-shadow")
+NATIVE, SHADOW = "native", "kvm-shadow"
+NESTED = ("kvm-hap",)
+ENVIRONMENTS = (NATIVE, *NESTED, SHADOW)
 POLICIES = ("reg", "abh")
 RUNS = tuple(f"{PROGRAM}@{environment}~{policy}" for environment in ENVIRONMENTS for policy in POLICIES)
 
@@ -63,7 +65,7 @@ PART = 30_000_000
 TODAY = ("g16", "g16-s128k", "mpt", "h8192", "c8192", "pa-risc", "intel-48")
 # A guest's table and a host's, walked by hardware; natively and on a shadow the host's is walked alone.
 WALKED = ("radix", "g16", "h8192", "c8192")
-NESTED = tuple(f"{guest}/{host}" for guest in WALKED for host in WALKED)
+PAIRS = tuple(f"{guest}/{host}" for guest in WALKED for host in WALKED)
 SAME = tuple(f"{name}/{name}" for name in WALKED)
 REMEMBERED = tuple(f"{name}/{name}+{word}" for name in ("radix", "h8192") for word in ("ntlb", "stlb"))
 PROCESSOR = "i7-3770"
@@ -90,7 +92,7 @@ BATCHES = (
     Batch("jacob-mudge", JACOB_MUDGE, of=("native~reg",), every_fetch=True, sweep=L2, part=PART),
     Batch(PROCESSOR, TODAY, of=("native~reg",)),
     Batch(PROCESSOR, SAME, of=("native~reg",)),
-    Batch(PROCESSOR, NESTED, of=("kvm-hap~reg",)),
+    Batch(PROCESSOR, PAIRS, of=tuple(f"{environment}~reg" for environment in NESTED)),
     Batch(PROCESSOR, (*SAME, *REMEMBERED), superpages=True),
 )
 

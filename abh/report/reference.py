@@ -9,6 +9,7 @@ from pathlib import Path
 from abh import paths
 from abh.errors import AbhError
 from abh.report.study import Number
+from abh.schema.strict import Strict, read_toml, validate
 
 REFERENCE = paths.CHECKOUT / "analysis" / "reference"
 COLUMNS = ["row", "quantity", "value", "unit", "place", "method"]
@@ -33,3 +34,23 @@ def read(paper: str, table: str, root: Path = REFERENCE) -> dict[str, dict[str, 
     except (OSError, TypeError, ValueError) as error:
         raise AbhError("A reference table cannot be read.", where=path, got=error) from error
     return numbers
+
+
+class Reading(Strict):
+    """A place where a paper contradicts itself or leaves something open."""
+
+    of: str
+    says: str
+    taken: str
+    other: str  # what the other reading would give
+    number: str = ""  # who tells it in numbers: analysis/figures/readings.py
+
+
+class _Readings(Strict):
+    reading: tuple[Reading, ...]
+
+
+def readings(paper: str, root: Path = REFERENCE) -> tuple[Reading, ...]:
+    """analysis/reference/<paper>/readings.toml."""
+    path = root / paper / "readings.toml"
+    return validate(_Readings, read_toml(path), path).reading
