@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import argparse
 import re
+from typing import TYPE_CHECKING, Any
 
 from abh import output
 from abh.arguments import completed, name, wrong
 from abh.errors import AbhError, Status
+
+if TYPE_CHECKING:
+    from abh.policy.deploy import Plan
 
 HELP = "define a domain on a libvirt host"
 
@@ -58,28 +62,36 @@ def run(args: argparse.Namespace) -> int:
     text = source.source(args.domain, dict(args.set), args.name)
     note = source.check(text, args.domain)
     with output.report(args.json) as report, binding.connection(args.connect, read_only=args.dry_run) as connection:
-        plan = deploy.plan(connection, text, policy)
-        report.update(vm=plan.name, changes=bool(plan.document), difference=list(plan.difference))
-        report.update(notes=[*plan.notes, *([note] if note else [])], done=False)
-        print("\n".join(plan.difference) or f"{plan.name}: nothing to change")
-        for line in report["notes"]:
-            print(f"! {line}")
+        vm = deploy.name_of(text)
         if args.dry_run:
+            plan = deploy.plan(text, policy, deploy.existing(connection, vm), secrets=False)
+            _tell(plan, note, report)
             return Status.SUCCESS
-        if plan.notes and not args.adopt:
-            raise AbhError(
-                "this domain is not abh's to change",
-                where=f"domain {plan.name!r}",
-                got="; ".join(plan.notes),
-                next_step="look at it with --dry-run; --adopt changes it",
-            )
-        if plan.document:
-            deploy.execute(connection, plan)
-            report["done"] = True
-            print(f"{plan.name}: defined")
+        with deploy.claimed(connection, vm) as old:
+            plan = deploy.plan(text, policy, old)
+            _tell(plan, note, report)
+            if plan.notes and not args.adopt:
+                raise AbhError(
+                    "this domain is not abh's to change",
+                    where=f"domain {vm!r}",
+                    got="; ".join(plan.notes),
+                    next_step="look at it with --dry-run; --adopt changes it",
+                )
+            if plan.document:
+                deploy.execute(connection, plan)
+                report["done"] = True
+                print(f"{vm}: defined")
         if args.start:
-            _start(connection, plan.name)
+            _start(connection, vm)
     return Status.SUCCESS
+
+
+def _tell(plan: Plan, note: str | None, report: dict[str, Any]) -> None:
+    report.update(vm=plan.name, changes=bool(plan.document), difference=list(plan.difference))
+    report.update(notes=[*plan.notes, *(line for line in (plan.unseen, note) if line)], done=False)
+    print("\n".join(plan.difference) or f"{plan.name}: nothing to change")
+    for line in report["notes"]:
+        print(f"! {line}")
 
 
 def _start(connection: object, vm: str) -> None:

@@ -73,21 +73,23 @@ def set_policy(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     """Stores the policy, and keeps what else is there."""
     from dataclasses import replace
 
-    from abh.policy import binding, domain
+    from abh.policy import binding, claim, domain
     from abh.schema import spec
 
     policy = spec.policy(args.policy)
     with binding.connection(args.connect) as connection:
         one = domain.find(connection, args.vm)
-        try:
-            kept = one.kept()
-        except AbhError:
-            if not args.replace:
-                raise
-            kept = domain.Kept()
-        one.keep(replace(domain.Kept.of(policy), before=kept.before, deployed=kept.deployed))
-        report.update(vm=one.name, policy=policy.name, running=one.running)
-        print(f"{one.name}: policy {policy.name}; next: `abh policy apply`, and `abh policy verify`")
+        with claim.claim(one):
+            try:
+                kept = one.kept()
+            except AbhError:
+                if not args.replace:
+                    raise
+                kept = domain.Kept()
+            one.keep(replace(domain.Kept.of(policy), before=kept.before, deployed=kept.deployed))
+        report.update(vm=one.name, policy=policy.name, replaced=kept.name or None, running=one.running)
+        instead = f" in place of {kept.name}" if kept.name not in ("", policy.name) else ""
+        print(f"{one.name}: policy {policy.name}{instead}; next: `abh policy apply`, and `abh policy verify`")
     return Status.SUCCESS
 
 
@@ -109,9 +111,7 @@ def unset(args: argparse.Namespace, report: dict[str, Any]) -> Status:
 
     with binding.connection(args.connect) as connection:
         one = domain.find(connection, args.vm)
-        changed = apply.definition(one, None)
-        kept = one.kept()
-        one.keep(domain.Kept(deployed=kept.deployed))
+        changed = apply.unset(one)
         report.update(vm=one.name, changed=list(changed))
         print("\n".join([f"{one.name}: no policy", *(f"  {line}" for line in changed)]))
     return Status.SUCCESS

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from abh.errors import AbhError
 from abh.policy import change, guest, hook, host, xml
-from abh.policy.domain import Domain, element_of
+from abh.policy.claim import claim
+from abh.policy.deployed import Deployed
+from abh.policy.domain import Domain, Kept, element_of
 from abh.policy.evidence import Evidence
 from abh.policy.memory import Unreadable
 from abh.schema.policy import Policy
@@ -26,23 +29,56 @@ def hypervisor_of(domain: Domain) -> str:
     return "xen" if domain.tree().get("type") == "xen" else "kvm"
 
 
-def definition(domain: Domain, policy: Policy | None) -> tuple[str, ...]:
-    """Makes the domain's XML as the policy says, or, without one, as it was before; says what has changed."""
+def definition(domain: Domain, policy: Policy) -> tuple[str, ...]:
+    """Makes the domain's XML as its policy says; says what has changed."""
+
+    def wanted() -> tuple[str, change.Changed, Kept]:
+        seen, kept = domain.document(secrets=True), domain.kept()
+        made = change.apply(seen, policy.vm, hypervisor_of(domain), kept.before, domain.where)
+        return seen, made, replace(kept, before=made.before)
+
     if not domain.persistent:
         return ()
-    kept = domain.kept()
-    seen = domain.document(secrets=True)
-    if policy is None:
-        made = change.undo(seen, kept.before, domain.where)
-    else:
-        made = change.apply(seen, policy.vm, hypervisor_of(domain), kept.before, domain.where)
-    if made.before == kept.before and made.document == seen:
+    seen, made, after = wanted()
+    if after == domain.kept() and made.document == seen:
         return made.said
-    # Metadata and definition change in one step: a kill between two would leave what cannot be taken back.
-    tree = xml.verbatim(made.document, domain.where)
-    xml.put_ours(tree, element_of(replace(kept, before=made.before)), domain.where)
-    domain.redefine(seen, xml.text_of(tree))
+    with claim(domain):
+        if domain.policy() != policy:
+            raise AbhError(
+                "another has changed the domain's policy meanwhile",
+                where=domain.where,
+                next_step="run the same command again",
+            )
+        seen, made, after = wanted()
+        _define(domain, seen, made, after)
     return made.said
+
+
+def unset(domain: Domain) -> tuple[str, ...]:
+    """Removes the policy, and makes the domain's XML as it was before; says what has changed."""
+    with claim(domain):
+        kept = domain.kept()
+        after = Kept(deployed=kept.deployed)
+        said: tuple[str, ...] = ()
+        if domain.persistent and kept.before:
+            seen = domain.document(secrets=True)
+            made = change.undo(seen, kept.before, domain.where)
+            _define(domain, seen, made, after)
+            said = made.said
+            after = domain.kept()
+        domain.keep(after)  # of what runs, too
+    return said
+
+
+def _define(domain: Domain, seen: str, made: change.Changed, after: Kept) -> None:
+    """Metadata and definition change in one step: a kill between two would leave what cannot be taken back."""
+    tree = xml.verbatim(made.document, domain.where)
+    xml.put_ours(tree, element_of(after), domain.where)
+    was = domain.document()
+    domain.redefine(seen, xml.text_of(tree))
+    deployed = Deployed.of(after).changed_by_abh(was, domain.document()).text() if after.deployed else ""
+    if deployed != after.deployed:
+        domain.keep(replace(after, deployed=deployed))
 
 
 def running(domain: Domain, policy: Policy, seen: Evidence) -> tuple[list[str], list[str]]:

@@ -19,6 +19,7 @@ HAP = "features/hap"
 HUGEPAGES = "memoryBacking/hugepages"
 NO_SHARING = "memoryBacking/nosharepages"
 PLACES = (HAP, HUGEPAGES, NO_SHARING)
+AFTER = {"features": "os", "memoryBacking": "memory"}
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def _at(tree: ElementTree.Element, place: str) -> str | None:
 
 def _put(tree: ElementTree.Element, place: str, text: str | None) -> None:
     above, _, name = place.partition("/")
-    parent = xml.child(tree, above)
+    parent = xml.child(tree, above, AFTER[above])
     at = len(parent)
     if (old := parent.find(name)) is not None:
         at = list(parent).index(old)

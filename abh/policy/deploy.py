@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-import hashlib
-import json
-import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
-from xml.etree import ElementTree
 
-from abh.policy import binding, change, domain, xml
+from abh.errors import AbhError
+from abh.policy import binding, carried, change, claim, domain, secret, stored, xml
+from abh.policy.deployed import Deployed, digest
 from abh.policy.domain import Domain, Kept
 from abh.schema.policy import Policy
 
@@ -21,9 +21,19 @@ class Plan:
     """What is to be defined, and how that differs from what is."""
 
     name: str
-    document: str  # for libvirt; "" where nothing is to be done
-    difference: tuple[str, ...]
-    notes: tuple[str, ...]  # what makes it somebody else's
+    source: str
+    difference: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what makes it somebody else's
+    unseen: str = ""  # what was not looked at
+    document: str = ""  # for libvirt; "" where nothing is to be done
+    kept: Kept = field(default_factory=Kept)  # what is in it for abh
+    old: Domain | None = None
+    seen: str = ""  # its XML, with its secrets
+
+
+def name_of(text: str) -> str:
+    """The name of the domain in a document."""
+    return (xml.parse(text, "the domain").findtext("name") or "").strip()
 
 
 def existing(connection: Any, name: str) -> Domain | None:
@@ -31,85 +41,107 @@ def existing(connection: Any, name: str) -> Domain | None:
     return next((each for each in domain.every(connection) if each.name == name), None)
 
 
-def plan(connection: Any, text: str, policy: Policy | None) -> Plan:
-    """What would be done."""
-    tree = xml.parse(text, "the domain")
-    name = (tree.findtext("name") or "").strip()
-    old = existing(connection, name)
-    kept = old.kept() if old else Kept()
-    last, defined = _last(kept)
+def plan(text: str, policy: Policy | None, old: Domain | None, *, secrets: bool = True) -> Plan:
+    """What would be done to a domain, or to none; without looking at secrets if the connection may not read them."""
+    name = name_of(text)
+    kept, seen = (old.kept(), old.document(secrets=secrets)) if old else (Kept(), "")
+    last = Deployed.of(kept)
     new = Kept.of(policy) if policy else Kept(kept.name, kept.policy, kept.required)
-    notes = []
-    if old is not None and not last:
-        notes.append("it was not defined by `abh deploy`")
-    elif old is not None and defined != digest(old.document(), old.where):
-        notes.append("another has changed its definition since `abh deploy`")
-    if old is not None and not old.persistent:
-        notes.append("it is transient: it would become persistent")
-    before = last or (xml.pretty(old.document(), old.where) if old else "")
-    difference = _diff(before, text, name) + _diff(kept.policy, new.policy, f"{name}: policy")
-    if old is not None and not difference and not notes:
-        return Plan(name, "", (), ())
-    return Plan(name, _document(tree, text, old, new, policy), tuple(difference), tuple(notes))
-
-
-def _document(tree: ElementTree.Element, text: str, old: Domain | None, new: Kept, policy: Policy | None) -> str:
-    """The XML for libvirt: the source, with what the policy changes, and both in the metadata."""
-    if policy is None and new.name:
-        from abh.policy import stored
-
-        policy = stored.policy_of(new.policy, new.name, tree.findtext("name") or "")
-    made = text
-    before = ""
-    if policy is not None:
-        hypervisor = "xen" if tree.get("type") == "xen" else "kvm"
-        changed = change.apply(text, policy.vm, hypervisor, "", "the domain")
-        made, before = changed.document, changed.before
-    whole = xml.verbatim(made, "the domain")
+    before = last.source
+    notes, unseen = [], ""
     if old is not None:
-        xml.child(whole, "uuid").text = old.uuid
-    deployed = json.dumps({"source": text, "defined": ""})
-    ours = domain.element_of(Kept(new.name, new.policy, new.required, before, deployed))
-    xml.put_ours(whole, ours, "the domain")
-    return xml.text_of(whole)
+        notes = list(_notes(old, kept, last))
+        before = before or secret.bare(_without_ours(seen, name), secret.KNOWN, name)
+        told = secret.values(xml.parse(text, name), last.places)
+        if not secrets and (told or last.hidden):
+            unseen = "its secrets were not looked at, as nothing is changed"
+        elif secrets and last.source and told != secret.values(xml.parse(seen, name), last.places):
+            notes.append(
+                "its secrets are not those of the XML: nothing is kept of them that shows who has changed them"
+            )
+    difference = _diff(before, secret.bare(text, last.places, name), name)
+    difference += _diff(kept.policy, new.policy, f"{name}: policy")
+    made = Plan(name, text, tuple(difference), tuple(notes), unseen, old=old, seen=seen)
+    if old is not None and not difference and not notes:
+        return made
+    document, after = _document(made, new, last)
+    return replace(made, document=document, kept=after)
 
 
-def execute(connection: Any, made: Plan) -> Domain:
+def _notes(old: Domain, kept: Kept, last: Deployed) -> Iterator[str]:
+    if not last.source:
+        yield "it was not defined by `abh deploy`"
+    elif not last.defined:
+        yield "an earlier `abh deploy` of it has not come to its end"
+    elif last.defined != digest(old.document()):
+        yield "another has changed its definition since `abh deploy`"
+    if not old.persistent:
+        yield "it is transient: it would become persistent"
+
+
+def _without_ours(document: str, where: object) -> str:
+    tree = xml.verbatim(document, where)
+    xml.put_ours(tree, None, where)
+    return xml.text_of(tree)
+
+
+def _document(made: Plan, new: Kept, last: Deployed) -> tuple[str, Kept]:
+    """The XML for libvirt: the source, with what the policy changes, what libvirt and others have added, and ours."""
+    document = made.source
+    if new.name:
+        hypervisor = "xen" if xml.parse(document, made.name).get("type") == "xen" else "kvm"
+        policy = stored.policy_of(new.policy, new.name, made.name)
+        changed = change.apply(document, policy.vm, hypervisor, "", made.name)
+        document, new = changed.document, replace(new, before=changed.before)
+    tree = xml.verbatim(document, made.name)
+    if made.old is not None:
+        carried.carry(tree, xml.verbatim(made.seen, made.name), last.source)
+    deployed = Deployed(secret.bare(made.source, last.places, made.name), last.hidden)
+    kept = replace(new, deployed=deployed.text())
+    xml.put_ours(tree, domain.element_of(kept), made.name)
+    return xml.text_of(tree), kept
+
+
+@contextlib.contextmanager
+def claimed(connection: Any, name: str) -> Iterator[Domain | None]:
+    """The domain of that name, claimed, or None where there is none."""
+    old = existing(connection, name)
+    if old is None:
+        yield None
+        return
+    with claim.claim(old):
+        yield old
+
+
+def execute(connection: Any, made: Plan) -> None:
     """Defines it, and notes how libvirt has put it down: that shows later changes by others."""
-    libvirt = binding.load()
+    if made.old is not None:
+        made.old.redefine(made.seen, made.document)
+        _note(made.old, made)
+        return
+    one = _define_new(connection, made)
+    with claim.claim(one):
+        _note(one, made)
+
+
+def _note(one: Domain, made: Plan) -> None:
+    if one.kept() != made.kept:
+        raise one.changed()
+    plain, secure = (xml.parse(one.document(secrets=each), one.where) for each in (False, True))
+    hidden = secret.hidden(plain, secure)
+    source = secret.bare(made.source, secret.KNOWN | hidden, one.where)
+    deployed = Deployed(source, hidden, digest(one.document()))
+    one.keep(replace(made.kept, deployed=deployed.text()))
+
+
+def _define_new(connection: Any, made: Plan) -> Domain:
+    """A domain that is not there yet. Of two who define it at once, libvirt refuses one: it would have another UUID."""
     where = f"domain {made.name!r} of {connection.getURI()}"
-    with binding.errors(where, "correct the XML"):
-        handle = connection.defineXMLFlags(made.document, libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
-    one = Domain(connection, handle)
-    kept = one.kept()
-    text, _ = _last(kept)
-    deployed = json.dumps({"source": text, "defined": digest(one.document(), where)})
-    one.keep(Kept(kept.name, kept.policy, kept.required, kept.before, deployed))
-    return one
-
-
-def _last(kept: Kept) -> tuple[str, str]:
-    """The source of the last deployment, and the digest of what libvirt made of it; empty where there was none."""
-    try:
-        last = json.loads(kept.deployed or "{}")
-        return str(last.get("source", "")), str(last.get("defined", ""))
-    except (ValueError, AttributeError, RecursionError):
-        return "", ""
-
-
-def digest(document: str, where: object) -> str:
-    """Names a definition, but for what `abh policy` itself changes in it."""
-    tree = xml.parse(document, where)
-    for place in ("metadata", *change.PLACES):
-        above, _, name = place.rpartition("/")
-        parent = tree.find(above) if above else tree
-        found = None if parent is None else parent.find(name)
-        if parent is not None and found is not None:
-            parent.remove(found)
-            if above and len(parent) == 0:
-                tree.remove(parent)
-    ElementTree.indent(tree)
-    return hashlib.sha256(re.sub(r"\s+", " ", xml.text_of(tree)).encode()).hexdigest()
+    libvirt = binding.load()
+    if existing(connection, made.name):
+        raise AbhError("another has defined this domain meanwhile", where=where, next_step="look at it with --dry-run")
+    with binding.errors(where, "correct the XML, or, if there is such a domain by now, look at it with --dry-run"):
+        return Domain(connection, connection.defineXMLFlags(made.document, libvirt.VIR_DOMAIN_DEFINE_VALIDATE))
 
 
 def _diff(old: str, new: str, name: str) -> list[str]:

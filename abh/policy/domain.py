@@ -78,6 +78,7 @@ class Domain:
         self.name = str(handle.name())
         self.uuid = str(handle.UUIDString())
         self.where = f"domain {self.name!r} of {connection.getURI()}"
+        self.claimed: str | None = None  # the namespace of our claim (abh.policy.claim), while there is one
 
     def errors(self, next_step: str = NEXT_STEP) -> Any:
         """libvirt's errors within, as ours."""
@@ -120,22 +121,32 @@ class Domain:
 
     def keep(self, kept: Kept) -> None:
         """Stores it, for the next start and, if it runs, in the running one; what is empty is removed."""
-        flags = self.libvirt.VIR_DOMAIN_AFFECT_CONFIG if self.persistent else 0
-        flags |= self.libvirt.VIR_DOMAIN_AFFECT_LIVE if self.running else 0
         element = element_of(kept)
+        if self.claimed and self.claimed not in self.document():
+            raise self.changed()
         text = None if element is None else xml.text_of(element)
+        self.put_metadata(text, xml.PREFIX, xml.NAMESPACE, live=self.running)
+
+    def put_metadata(self, text: str | None, prefix: str, namespace: str, *, live: bool) -> None:
+        """An element of the metadata; None removes it."""
+        flags = self.libvirt.VIR_DOMAIN_AFFECT_CONFIG if self.persistent else 0
+        flags |= self.libvirt.VIR_DOMAIN_AFFECT_LIVE if live else 0
         kind = self.libvirt.VIR_DOMAIN_METADATA_ELEMENT
         with self.errors("may you change this domain?"):
-            self.handle.setMetadata(kind, text, xml.PREFIX, xml.NAMESPACE, flags)
+            self.handle.setMetadata(kind, text, prefix, namespace, flags)
 
     def redefine(self, seen: str, new: str) -> None:
         """Defines it anew, unless another has changed it since its XML was `seen`, with its secrets."""
-        if self.document(secrets=True) != seen:
-            raise AbhError(
-                "another has changed the domain meanwhile", where=self.where, next_step="run the same command again"
-            )
+        if self.document(secrets=True) != seen or (self.claimed and self.claimed not in seen):
+            raise self.changed()
         with self.errors("its XML is not valid for this libvirt"):
             self.handle = self.connection.defineXMLFlags(new, self.libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
+
+    def changed(self) -> AbhError:
+        """What is said where another was faster."""
+        return AbhError(
+            "another has changed the domain meanwhile", where=self.where, next_step="run the same command again"
+        )
 
 
 def find(connection: Any, name: str) -> Domain:

@@ -55,7 +55,7 @@ def parse(text: str | bytes, where: object) -> ElementTree.Element:
         return ElementTree.fromstring(text, ElementTree.XMLParser(target=_Builder()))
 
 
-def verbatim(text: str | bytes, where: object) -> ElementTree.Element:
+def verbatim(text: str | bytes, where: object, *, comments: bool = True) -> ElementTree.Element:
     """The tree of a document to be written again: names with their prefixes, namespaces where they were declared.
 
     ElementTree's own would declare all of them at the root, some under prefixes of its own, and libvirt keeps it so.
@@ -68,7 +68,8 @@ def verbatim(text: str | bytes, where: object) -> ElementTree.Element:
     parser.StartElementHandler = builder.start
     parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.data
-    parser.CommentHandler = builder.comment
+    if comments:
+        parser.CommentHandler = builder.comment
     parser.StartDoctypeDeclHandler = builder.doctype
     with _errors(where):
         parser.Parse(text.encode() if isinstance(text, str) else text, True)
@@ -103,7 +104,7 @@ def put_ours(tree: ElementTree.Element, ours: ElementTree.Element | None, where:
         for each in new.iter():
             each.tag = f"{PREFIX}:{each.tag}"
         new.set(f"xmlns:{PREFIX}", NAMESPACE)
-        child(tree, "metadata").append(new)
+        child(tree, "metadata", "name").append(new)
     elif metadata is not None and len(metadata) == 0:
         tree.remove(metadata)
 
@@ -120,7 +121,14 @@ def pretty(text: str, where: object) -> str:
     return text_of(root)
 
 
-def child(parent: ElementTree.Element, name: str) -> ElementTree.Element:
-    """The child of that name, made where it is missing."""
+def child(parent: ElementTree.Element, name: str, after: str = "") -> ElementTree.Element:
+    """The child of that name; where it is missing, it is made after another, or else as the last.
+
+    The schemas of libvirt allow any order, but what judges by them does not for all that is far from where it belongs.
+    """
     found = parent.find(name)
-    return ElementTree.SubElement(parent, name) if found is None else found
+    if found is None:
+        found = ElementTree.Element(name)
+        before = parent.find(after) if after else None
+        parent.insert(len(parent) if before is None else list(parent).index(before) + 1, found)
+    return found

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from abh import cli
-from abh.errors import AbhError
+from abh.errors import AbhError, Status
 from abh.policy import apply, binding, change, domain, source, xml
 from abh.schema import spec
 from abh.schema.policy import VmPolicy
@@ -71,6 +73,53 @@ def test_who_may_not_read_secrets_does_not_lose_them(connection):
     assert secure(one) == before
 
 
+COOKIES = """<disk type='network' device='cdrom'><driver name='qemu' type='raw'/>
+<source protocol='https' name='a'><host name='h' port='443'/><cookies><cookie name='k'>{}</cookie></cookies></source>
+<target dev='{}' bus='sata'/><readonly/></disk>"""
+
+
+def deploy(tmp_path, text: str, *words: str, status: int = 0) -> None:
+    (tmp_path / "web.xml").write_text(text)
+    assert run("deploy", str(tmp_path / "web.xml"), *words) == status
+
+
+def test_what_is_kept_of_a_deployment_has_no_secrets(connection, tmp_path, capsys):
+    text = DOMAIN.format(COOKIES.format("sesame2", "sdb") + COOKIES.format("sesame1", "sda"))
+    deploy(tmp_path, text)
+    deploy(tmp_path, text)
+    assert "nothing to change" in capsys.readouterr().out
+    one = domain.find(connection, "web")
+    assert all(word in secure(one) for word in (SECRET, "sesame1", "sesame2"))
+    deploy(tmp_path, text.replace("64", "128"), "--policy", "vm-thp")
+    assert all(word in secure(one) for word in (SECRET, "sesame1", "sesame2", "131072"))
+    assert all(word not in one.document() for word in (SECRET, "sesame", "password of root"))
+    assert all(word not in capsys.readouterr().out for word in (SECRET, "sesame"))
+
+
+def test_a_secret_that_is_not_the_files_is_noticed_and_not_overwritten(connection, tmp_path, capsys):
+    deploy(tmp_path, DOMAIN.format(""))
+    one = domain.find(connection, "web")
+    one.redefine(secure(one), secure(one).replace(SECRET, "theirs"))
+    deploy(tmp_path, DOMAIN.format(""), status=Status.FAILED)
+    assert "its secrets are not those of the XML" in capsys.readouterr().err and "theirs" in secure(one)
+    deploy(tmp_path, DOMAIN.format(""), "--dry-run")
+    assert "its secrets were not looked at" in capsys.readouterr().out
+    deploy(tmp_path, DOMAIN.format(""), "--adopt")
+    assert SECRET in secure(one)
+
+
+def test_what_libvirt_hides_that_is_not_known_here_is_not_kept_either(connection, tmp_path, monkeypatch):
+    from abh.policy import secret
+
+    monkeypatch.setattr(secret, "KNOWN", frozenset())
+    text = DOMAIN.format(COOKIES.format("sesame", "sda"))
+    for _ in range(2):
+        deploy(tmp_path, text)
+        document = domain.find(connection, "web").document()
+        assert SECRET not in document and "sesame" not in document
+        assert "passwd" in document  # that there is one may be known
+
+
 # --- the administrator's own ------------------------------------------------------------------------------------
 
 
@@ -97,6 +146,88 @@ def test_what_runs_and_has_been_taken_back_in_the_domain_needs_a_restart(connect
     one.handle.create()
     run("policy", "apply", "web")
     assert "restart" not in capsys.readouterr().out
+
+
+def test_a_second_deployment_keeps_what_others_and_libvirt_have_put_there(connection, tmp_path):
+    cards = "<interface type='network'><source network='{}'/>{}</interface>"
+    text = DOMAIN.format(cards.format("a", "") + cards.format("b", ""))
+    deploy(tmp_path, text)
+    one = domain.find(connection, "web")
+    uuid, macs = one.uuid, re.findall("mac address='(.*)'", one.document())
+    assert len(macs) == 3
+    one.handle.setMetadata(2, "<they><had/></they>", "p", "urn:they", 2)
+    deploy(tmp_path, text.replace("64", "128"))
+    assert "<had/>" in one.handle.metadata(2, "urn:they", 2)
+    assert (domain.find(connection, "web").uuid, re.findall("mac address='(.*)'", one.document())) == (uuid, macs)
+    # One card fewer: the others keep theirs. One whose address the file says: it is not given to another.
+    deploy(tmp_path, DOMAIN.format(cards.format("b", "")))
+    assert re.findall("mac address='(.*)'", one.document()) == [macs[0], macs[2]]
+    deploy(tmp_path, DOMAIN.format(cards.format("b", "") + cards.format("c", f"<mac address='{macs[2].upper()}'/>")))
+    now = re.findall("mac address='(.*)'", one.document())
+    assert now[0] == macs[0] and now[2] == macs[2] and len(set(now)) == 3
+    # What came of the file itself goes with it.
+    deploy(tmp_path, DOMAIN.format("").replace("<o:x>1</o:x>", ""))
+    assert "<o:x" not in one.document() and "urn:they" in one.document() and "urn:d" in one.document()
+
+
+def test_hugepages_of_the_administrators_own_are_not_taken_for_abhs(connection, tmp_path, capsys):
+    deploy(tmp_path, DOMAIN.format(""), "--policy", "vm-thp")
+    one = domain.find(connection, "web")
+    theirs = "<memoryBacking><hugepages><page size='1048576' unit='KiB'/></hugepages><locked/>"
+    one.redefine(secure(one), secure(one).replace("<memoryBacking>", theirs))
+    deploy(tmp_path, DOMAIN.format(""), status=Status.FAILED)
+    assert "another has changed its definition" in capsys.readouterr().err and "1048576" in one.document()
+    before = secure(one).replace("<nosharepages/>", "")
+    assert run("policy", "set", "web", "vm-hugetlb") == 0 and run("policy", "apply", "web") == 0
+    assert "size='2048'" in one.document()
+    assert run("policy", "unset", "web") == 0
+    gone = r"\s+|<metadata.*</metadata>"
+    assert re.sub(gone, "", secure(one), flags=re.DOTALL) == re.sub(gone, "", before, flags=re.DOTALL)
+    deploy(tmp_path, DOMAIN.format(""), status=Status.FAILED)
+    assert "another has changed its definition" in capsys.readouterr().err, "abh's own changes hide others'"
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "",
+        "<memoryBacking><hugepages/></memoryBacking>",
+        "<memoryBacking><nosharepages/><hugepages><page unit='GiB' nodeset='0' size='1'/></hugepages></memoryBacking>",
+        "<memoryBacking><locked/><nosharepages/></memoryBacking><features><acpi/></features>",
+    ],
+)
+@pytest.mark.parametrize("policy", ["vm-thp", "vm-hugetlb", "vm-base-pages"])
+def test_a_policy_that_came_and_went_leaves_a_deployed_domain_its_own(connection, tmp_path, inside, policy, capsys):
+    text = DOMAIN.format("").replace("<os>", f"{inside}<os>")
+    deploy(tmp_path, text)
+    one = domain.find(connection, "web")
+    before = secure(one)
+    deploy(tmp_path, text, "--policy", policy)
+    for words in (("unset", "web"), ("set", "web", "vm-thp"), ("apply", "web"), ("set", "web", "vm-hugetlb")):
+        assert run("policy", *words) == 0
+        capsys.readouterr()
+        deploy(tmp_path, text)
+        assert "nothing to change" in capsys.readouterr().out, words
+    assert run("policy", "apply", "web") == 0 and run("policy", "unset", "web") == 0
+    assert secure(one) == before
+    deploy(tmp_path, text)
+
+
+def test_a_deployment_that_was_interrupted_is_not_taken_for_somebody_elses(connection, tmp_path, monkeypatch, capsys):
+    from abh.policy import deploy as deploying
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(deploying, "_note", killed)
+        deploy(tmp_path, DOMAIN.format(""), status=130)
+    one = domain.find(connection, "web")
+    assert SECRET not in one.document()
+    deploy(tmp_path, DOMAIN.format(""), status=Status.FAILED)
+    assert "has not come to its end" in capsys.readouterr().err
+    deploy(tmp_path, DOMAIN.format(""), "--adopt")
+    deploy(tmp_path, DOMAIN.format(""))
 
 
 # --- the file ---------------------------------------------------------------------------------------------------
