@@ -40,7 +40,7 @@ def control(one: Package, project: str) -> str:
         "Version": found,
         "Architecture": one.architecture,
         "Maintainer": MAINTAINER,
-        "Depends": ", ".join(each.replace("{version}", base) for each in one.depends),
+        "Depends": ", ".join(each.replace("{version}", base).replace("{self}", found) for each in one.depends),
         "Recommends": ", ".join(one.recommends),
         "Section": one.section,
         "Priority": "optional",

@@ -15,7 +15,7 @@ SCRIPTS = ("preinst", "postinst", "prerm", "postrm", "triggers", "conffiles")
 
 
 class Package(Spec):
-    """`purpose` is the first line of its description; `{version}` in depends is that of the package's base."""
+    """`purpose` is the first line of its description; `{version}` in depends is that of its base, `{self}` its own."""
 
     details: tuple[Sentence, ...]  # paragraphs of the description
     architecture: Literal["all", "amd64"]

@@ -109,6 +109,23 @@ def test_the_tools_install_work_and_go(debian):
     assert debian.files() - before == set()
 
 
+def test_a_purge_takes_the_hook_and_leaves_that_of_another(debian):
+    hooks = debian.root / "etc/libvirt/hooks"
+    (hooks / "libxl.d").mkdir(parents=True)
+    before = debian.files()
+    for theirs in (False, True):
+        debian.run("dpkg", "-i", "/mnt/abh.deb")
+        debian.run("abh", "policy", "hook", "install")
+        assert (hooks / "qemu.d/50-abh").exists() and (hooks / "abh-hook.pyz").exists()
+        if theirs:
+            (hooks / "libxl.d/50-abh").write_text("#!/bin/sh\n")
+        debian.run("dpkg", "--remove", "abh")
+        assert (hooks / "qemu.d/50-abh").exists()  # what VMs require is enforced still
+        debian.run("dpkg", "--purge", "abh")
+        assert (debian.files() - before) == ({"/etc/libvirt/hooks/libxl.d/50-abh"} if theirs else set())
+    shutil.rmtree(debian.root / "etc/libvirt")
+
+
 def test_the_c_library_stands_beside_the_systems(debian):
     before = debian.files()
     system = debian.run("sha256sum", "/usr/lib/x86_64-linux-gnu/libc.so.6").stdout
@@ -123,8 +140,44 @@ def test_the_c_library_stands_beside_the_systems(debian):
     assert debian.run("abh-glibc-run", "no-such", check=False).returncode == 127
     assert debian.run("abh-glibc-run", check=False).returncode == 2
     assert debian.run("abh-glibc-run", "bash", "-c", "echo $0 $1", "first", "second").stdout == "first second\n"
+    debian.run("abh-glibc-run", "python3", "-c", LOCALE)
     debian.run("dpkg", "--purge", "abh-glibc")
     assert debian.files() - before == set()
+
+
+SYSTEM_FILES = ("ld-linux-x86-64.so.2", "libc.so.6", "libc_malloc_debug.so.0")
+LOCALE = "import locale; locale.setlocale(locale.LC_ALL, 'C.UTF-8')"
+
+
+def test_the_c_library_takes_the_systems_place_and_gives_it_back(debian):
+    """Every program has it; libc6's own comes back, and so does what libc6 has been given meanwhile."""
+
+    def sums():
+        paths_ = [f"/usr/lib/x86_64-linux-gnu/{name}" for name in SYSTEM_FILES]
+        return debian.run("sha256sum", *paths_).stdout
+
+    before, stock = debian.files(), sums()
+    ours = ["/mnt/abh-glibc.deb", "/mnt/abh-glibc-system.deb"]
+    for _ in range(2):  # the second time over itself, as an upgrade
+        debian.run("dpkg", "-i", *ours)
+        assert debian.run("cmp", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/abh/glibc/libc.so.6").returncode == 0
+        assert all(each not in sums() for each in stock.split())
+    debian.run("ldconfig")
+    tunables = debian.run("/lib64/ld-linux-x86-64.so.2", "--list-tunables").stdout
+    assert "glibc.malloc.abh: 0 " in tunables
+    maps = debian.run("python3", "-c", f"{LOCALE}; print(open('/proc/self/maps').read())").stdout
+    assert "/usr/lib/x86_64-linux-gnu/libc.so.6" in maps and "/usr/lib/abh" not in maps
+    assert debian.run("env", "GLIBC_TUNABLES=glibc.malloc.abh=1", "python3", "-c", "print(7)").stdout == "7\n"
+    # As dpkg puts what a newer libc6 brings.
+    where = debian.run("dpkg-divert", "--truename", "/usr/lib/x86_64-linux-gnu/libc.so.6").stdout.strip()
+    assert where == "/usr/lib/abh/stock/libc.so.6"
+    refused = debian.run("dpkg", "--remove", "abh-glibc", check=False)
+    assert refused.returncode != 0 and "dependency problems" in refused.stderr
+    debian.run("dpkg", "--purge", "abh-glibc-system")
+    assert sums() == stock
+    debian.run("dpkg", "--purge", "abh-glibc")
+    assert debian.files() - before == set() and before - debian.files() == set()
+    assert "abh" not in debian.run("dpkg-divert", "--list").stdout
 
 
 def test_a_newer_one_replaces_an_older(debian):
