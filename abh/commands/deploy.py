@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _tell(plan: Plan, note: str | None, report: dict[str, Any]) -> None:
     report.update(vm=plan.name, changes=bool(plan.document), difference=list(plan.difference))
-    report.update(notes=[*plan.notes, *(line for line in (plan.unseen, note) if line)], done=False)
+    report.update(notes=[*plan.notes, *plan.remarks, *([note] if note else [])], done=False)
     print("\n".join(plan.difference) or f"{plan.name}: nothing to change")
     for line in report["notes"]:
         print(f"! {line}")

@@ -125,10 +125,13 @@ def apply(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     with binding.connection(args.connect) as connection:
         one = domain.find(connection, args.vm)
         done = applying.apply(one, _policy(one))
-        report.update(vm=one.name, changed=list(done.changed), failed=list(done.failed), restart=done.restart)
+        report.update(vm=one.name, changed=list(done.changed), failed=list(done.failed))
+        report.update(restart=done.restart, hint=done.hint)
         print("\n".join([f"{one.name}:", *(f"  {line}" for line in done.changed or ["nothing to change"])]))
         for line in done.failed:
             print(f"✗ {line}")
+        if done.hint:
+            print(f"! {done.hint}")
         if done.restart:
             print("  a restart of the VM is needed (not a reboot of its guest): `virsh shutdown`, then `virsh start`")
     return Status.FAILED if done.failed else Status.SUCCESS

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from abh.errors import AbhError
-from abh.policy import change, guest, hook, host, xml
+from abh.policy import binding, change, guest, hook, host, install, xml
 from abh.policy.claim import claim
 from abh.policy.deployed import Deployed
 from abh.policy.domain import Domain, Kept, element_of
@@ -22,6 +22,7 @@ class Done:
     changed: tuple[str, ...]
     failed: tuple[str, ...]
     restart: bool
+    hint: str | None = None  # of what else is missing
 
 
 def hypervisor_of(domain: Domain) -> str:
@@ -114,10 +115,26 @@ def running(domain: Domain, policy: Policy, seen: Evidence) -> tuple[list[str], 
 def apply(domain: Domain, policy: Policy) -> Done:
     """All of it."""
     said = definition(domain, policy)
+    unfit = change.unfit(domain.document(), policy.vm, domain.where) if hypervisor_of(domain) == "kvm" else None
+    failed = [unfit] if unfit else []
+    hint = without_hook(domain, policy)
     if not domain.running:
-        return Done(said, (), False)
-    changed, failed = running(domain, policy, Evidence(domain))
-    return Done((*said, *changed), tuple(failed), bool(differing(domain, policy)))
+        return Done(said, tuple(failed), False, hint)
+    changed, not_changed = running(domain, policy, Evidence(domain))
+    return Done((*said, *changed), (*failed, *not_changed), bool(differing(domain, policy)), hint)
+
+
+def without_hook(domain: Domain, policy: Policy) -> str | None:
+    """What of the policy nobody will see to where the VM starts or arrives next, as far as that shows from here."""
+    wants: list[str] = [name for name in policy.vm.required if name not in ("guest", "huge_share")]
+    wants += ["collapse"] * (policy.vm.collapse == "start") + ["domain"] * bool(policy.host.domain)
+    if not wants:
+        return None
+    what = f"{', '.join(dict.fromkeys(wants))}: seen to by the hook, on each host where the VM starts or is moved to"
+    if binding.state_folder(domain.connection) is None:
+        return f"{what}; whether it is installed there cannot be seen from here: `abh policy hook status` there"
+    state = install.examine().state
+    return None if state == "installed" else f"{what}; on this one it is {state}: `abh policy hook install`"
 
 
 def differing(domain: Domain, policy: Policy) -> tuple[str, ...]:

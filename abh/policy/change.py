@@ -18,7 +18,10 @@ from abh.schema.policy import VmPolicy
 HAP = "features/hap"
 HUGEPAGES = "memoryBacking/hugepages"
 NO_SHARING = "memoryBacking/nosharepages"
-PLACES = (HAP, HUGEPAGES, NO_SHARING)
+SOURCE = "memoryBacking/source"
+ACCESS = "memoryBacking/access"
+ALLOCATION = "memoryBacking/allocation"
+PLACES = (HAP, HUGEPAGES, NO_SHARING, SOURCE, ACCESS, ALLOCATION)
 AFTER = {"features": "os", "memoryBacking": "memory"}
 
 
@@ -31,8 +34,8 @@ class Changed:
     said: tuple[str, ...]
 
 
-def wanted(policy: VmPolicy, hypervisor: str) -> dict[str, str | None]:
-    """The places a policy decides, with the XML that is to be there, or None for nothing."""
+def wanted(policy: VmPolicy, hypervisor: str, was: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The places a policy decides, with the XML that is to be there, or None for nothing; by what was there before."""
     places: dict[str, str | None] = {}
     if hypervisor == "xen":
         if policy.paging is not None:
@@ -44,14 +47,64 @@ def wanted(policy: VmPolicy, hypervisor: str) -> dict[str, str | None]:
         places[HUGEPAGES] = None
     if policy.ksm is not None:
         places[NO_SHARING] = None if policy.ksm else "<nosharepages />"
+    return places | _kind(policy, was, hugepages=bool(places.get(HUGEPAGES, was[HUGEPAGES])))
+
+
+def _kind(policy: VmPolicy, was: Mapping[str, str | None], *, hugepages: bool) -> dict[str, str | None]:
+    """What must go for the memory to be of a kind that works: libvirt has defaults that do (docs/policy.md)."""
+    source, access, allocation = (was[place] or "" for place in (SOURCE, ACCESS, ALLOCATION))
+    places: dict[str, str | None] = {}
+    if policy.hugetlb_kib is not None:
+        if 'type="anonymous"' in source:  # libvirt refuses both beside hugepages
+            places[SOURCE] = None
+        if 'mode="ondemand"' in allocation:
+            places[ALLOCATION] = None
+    elif _transparent(policy) and not hugepages and 'mode="shared"' not in access:
+        if source and 'type="anonymous"' not in source:
+            places[SOURCE] = None
+        if access:  # it makes a file of memory that is neither memfd nor hugetlb
+            places[ACCESS] = None
     return places
+
+
+def _transparent(policy: VmPolicy) -> list[str]:
+    """The settings that need memory which can be in transparent hugepages."""
+    settings = {"thp": policy.thp == "advised", "collapse": policy.collapse, "huge_share": policy.huge_share,
+                "alignment_kib": policy.alignment_kib}  # fmt: skip
+    return [name for name, asked in settings.items() if asked]
+
+
+def kind_of_memory(tree: ElementTree.Element) -> str:
+    """What libvirt makes the memory of: hugetlb, memfd, file, or anonymous."""
+    source = tree.find("memoryBacking/source")
+    kind = "" if source is None else source.get("type", "")
+    if tree.find("memoryBacking/hugepages") is not None:
+        return "hugetlb"
+    if kind in ("memfd", "file"):
+        return kind
+    access = tree.find("memoryBacking/access") is not None or tree.find("cpu/numa/cell[@memAccess]") is not None
+    return "file" if access else "anonymous"
+
+
+def unfit(document: str, policy: VmPolicy, where: object) -> str | None:
+    """Why the domain's memory cannot be as the policy says, though the policy is applied; None if it can."""
+    kind = kind_of_memory(xml.parse(document, where))
+    if kind not in ("memfd", "file") or not (settings := _transparent(policy)):
+        return None
+    return (
+        f"{', '.join(settings)}: the guest's memory is a {kind}, by <access mode='shared'/> or a NUMA cell's memAccess,"
+        " and has no transparent hugepages, unless it is a memfd and shmem_enabled of the host allows them;"
+        " take a policy with hugetlb_kib, or let nobody else have this memory"
+    )
 
 
 def apply(document: str, policy: VmPolicy, hypervisor: str, before: str, where: object) -> Changed:
     """The XML as the policy wants it; places that an earlier policy wanted, and this one does not, are taken back."""
     tree = xml.verbatim(document, where)
     had = _read(before, where)
-    places = wanted(policy, hypervisor)
+    now_or_was = {place: _at(tree, place) for place in PLACES}
+    now_or_was |= {place: each["was"] for place, each in had.items() if each["is"] == now_or_was[place]}
+    places = wanted(policy, hypervisor, now_or_was)
     said = [*_take_back(tree, {place: each for place, each in had.items() if place not in places})]
     kept = {place: each for place, each in had.items() if place in places}
     for place, new in places.items():

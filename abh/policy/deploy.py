@@ -24,7 +24,7 @@ class Plan:
     source: str
     difference: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what makes it somebody else's
-    unseen: str = ""  # what was not looked at
+    remarks: tuple[str, ...] = ()  # what else is to be known
     document: str = ""  # for libvirt; "" where nothing is to be done
     kept: Kept = field(default_factory=Kept)  # what is in it for abh
     old: Domain | None = None
@@ -48,24 +48,27 @@ def plan(text: str, policy: Policy | None, old: Domain | None, *, secrets: bool 
     last = Deployed.of(kept)
     new = Kept.of(policy) if policy else Kept(kept.name, kept.policy, kept.required)
     before = last.source
-    notes, unseen = [], ""
+    notes, remarks = [], []
     if old is not None:
         notes = list(_notes(old, kept, last))
         before = before or secret.bare(_without_ours(seen, name), secret.KNOWN, name)
         told = secret.values(xml.parse(text, name), last.places)
         if not secrets and (told or last.hidden):
-            unseen = "its secrets were not looked at, as nothing is changed"
+            remarks.append("its secrets were not looked at, as nothing is changed")
         elif secrets and last.source and told != secret.values(xml.parse(seen, name), last.places):
             notes.append(
                 "its secrets are not those of the XML: nothing is kept of them that shows who has changed them"
             )
     difference = _diff(before, secret.bare(text, last.places, name), name)
     difference += _diff(kept.policy, new.policy, f"{name}: policy")
-    made = Plan(name, text, tuple(difference), tuple(notes), unseen, old=old, seen=seen)
+    made = Plan(name, text, tuple(difference), tuple(notes), tuple(remarks), old=old, seen=seen)
     if old is not None and not difference and not notes:
         return made
-    document, after = _document(made, new, last)
-    return replace(made, document=document, kept=after)
+    asked = policy or (stored.policy_of(new.policy, new.name, name) if new.name else None)
+    document, after = _document(made, new, last, asked)
+    if asked and _hypervisor(document) == "kvm" and (why := change.unfit(document, asked.vm, name)):
+        remarks.append(why)
+    return replace(made, document=document, kept=after, remarks=tuple(remarks))
 
 
 def _notes(old: Domain, kept: Kept, last: Deployed) -> Iterator[str]:
@@ -85,13 +88,15 @@ def _without_ours(document: str, where: object) -> str:
     return xml.text_of(tree)
 
 
-def _document(made: Plan, new: Kept, last: Deployed) -> tuple[str, Kept]:
+def _hypervisor(document: str) -> str:
+    return "xen" if xml.parse(document, "the domain").get("type") == "xen" else "kvm"
+
+
+def _document(made: Plan, new: Kept, last: Deployed, policy: Policy | None) -> tuple[str, Kept]:
     """The XML for libvirt: the source, with what the policy changes, what libvirt and others have added, and ours."""
     document = made.source
-    if new.name:
-        hypervisor = "xen" if xml.parse(document, made.name).get("type") == "xen" else "kvm"
-        policy = stored.policy_of(new.policy, new.name, made.name)
-        changed = change.apply(document, policy.vm, hypervisor, "", made.name)
+    if policy is not None:
+        changed = change.apply(document, policy.vm, _hypervisor(document), "", made.name)
         document, new = changed.document, replace(new, before=changed.before)
     tree = xml.verbatim(document, made.name)
     if made.old is not None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from xml.etree import ElementTree
 
 import pytest
 
@@ -228,6 +229,73 @@ def test_a_deployment_that_was_interrupted_is_not_taken_for_somebody_elses(conne
     assert "has not come to its end" in capsys.readouterr().err
     deploy(tmp_path, DOMAIN.format(""), "--adopt")
     deploy(tmp_path, DOMAIN.format(""))
+
+
+# --- kinds of memory --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("inside", "settings", "kind", "said"),
+    [
+        ("", {"thp": "advised"}, "anonymous", 0),
+        ("<source type='anonymous'/>", {"thp": "advised"}, "anonymous", 0),
+        ("<source type='memfd'/>", {"thp": "advised"}, "anonymous", 1),
+        ("<source type='file'/>", {"collapse": "request"}, "anonymous", 1),
+        ("<source type='memfd'/><access mode='private'/>", {"huge_share": 0.5}, "anonymous", 2),
+        ("<access mode='private'/>", {"alignment_kib": 2048}, "anonymous", 1),
+        ("<source type='memfd'/><access mode='shared'/>", {"thp": "advised"}, "memfd", 0),
+        ("<access mode='shared'/>", {"thp": "advised"}, "file", 0),
+        ("<source type='memfd'/>", {"thp": "off"}, "memfd", 0),
+        ("<source type='memfd'/>", {"ksm": True}, "memfd", 0),
+        ("<hugepages/><source type='memfd'/>", {"huge_share": 0.9}, "hugetlb", 0),
+        ("<hugepages/><source type='memfd'/>", {"thp": "advised"}, "anonymous", 2),
+        ("<source type='anonymous'/>", {"hugetlb_kib": 2048}, "hugetlb", 2),
+        ("<source type='memfd'/><access mode='shared'/>", {"hugetlb_kib": 2048}, "hugetlb", 1),
+        ("<allocation mode='ondemand'/>", {"hugetlb_kib": 2048}, "hugetlb", 2),
+        ("<allocation mode='immediate'/>", {"hugetlb_kib": 2048}, "hugetlb", 1),
+    ],
+)
+def test_a_policy_chooses_the_kind_of_memory_that_works_and_takes_that_back(inside, settings, kind, said):
+    document = f"<domain><memory>1</memory><memoryBacking>{inside}</memoryBacking></domain>"
+    policy = VmPolicy(**settings)
+    made = change.apply(document, policy, "kvm", "", "here")
+    assert (change.kind_of_memory(xml.parse(made.document, "")), len(made.said)) == (kind, said)
+    again = change.apply(made.document, policy, "kvm", made.before, "here")
+    assert not again.said and again.before == made.before
+    other = change.apply(made.document, VmPolicy(paging="hap"), "kvm", made.before, "here")
+    for undone in (change.undo(made.document, made.before, "here"), other):
+        left = xml.parse(undone.document, "").findall("memoryBacking/*")
+        assert {ElementTree.tostring(each) for each in left} == {
+            ElementTree.tostring(each) for each in xml.parse(document, "").findall("memoryBacking/*")
+        }
+    shared = kind in ("memfd", "file") and settings.get("thp") == "advised"
+    assert bool(change.unfit(made.document, policy, "here")) == shared
+
+
+def test_memory_that_is_shared_is_left_so_and_apply_fails_with_the_reason(connection, tmp_path, capsys):
+    inside = "<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking><os>"
+    deploy(tmp_path, DOMAIN.format("").replace("<os>", inside), "--policy", "vm-thp")
+    assert "! thp, collapse, huge_share, alignment_kib: the guest's memory is a memfd" in capsys.readouterr().out
+    assert run("policy", "apply", "web") == Status.FAILED
+    assert "the guest's memory is a memfd" in capsys.readouterr().out
+    assert "mode='shared'" in domain.find(connection, "web").document()
+
+
+def test_apply_says_where_nobody_sees_to_what_the_policy_wants_at_the_start(connection, monkeypatch, capsys):
+    from abh.policy import install
+
+    connection.defineXML(DOMAIN.format(""))
+    run("policy", "set", "web", "vm-thp")
+    run("policy", "apply", "web")
+    assert "! collapse: seen to by the hook" in (out := capsys.readouterr().out) and "cannot be seen from here" in out
+    monkeypatch.setattr(binding, "state_folder", lambda _: "/run/libvirt")
+    for state, said in (("not installed", True), ("outdated", True), ("installed", False)):
+        monkeypatch.setattr(install, "examine", lambda state=state: install.Installed(state, ()))
+        run("policy", "apply", "web")
+        assert (f"on this one it is {state}" in capsys.readouterr().out) == said
+    run("policy", "set", "web", "vm-base-pages")
+    run("policy", "apply", "web")
+    assert "hook" not in capsys.readouterr().out
 
 
 # --- the file ---------------------------------------------------------------------------------------------------
