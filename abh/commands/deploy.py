@@ -80,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
             if plan.document:
                 deploy.execute(connection, plan)
                 report["done"] = True
-                print(f"{vm}: defined")
+                runs = "; it runs on as it was started, until it is restarted" if old and old.running else ""
+                print(f"{vm}: defined{runs}")
         if args.start:
             _start(connection, vm)
     return Status.SUCCESS
@@ -95,9 +96,11 @@ def _tell(plan: Plan, note: str | None, report: dict[str, Any]) -> None:
 
 
 def _start(connection: object, vm: str) -> None:
-    from abh.policy import domain
+    from abh.policy import deploy
 
-    one = domain.find(connection, vm)
+    one = deploy.existing(connection, vm)
+    if one is None:
+        raise AbhError("another has removed this domain meanwhile", where=f"domain {vm!r}")
     if one.running:
         print(f"{vm}: runs already")
         return

@@ -33,7 +33,7 @@ class Plan:
 
 def name_of(text: str) -> str:
     """The name of the domain in a document."""
-    return (xml.parse(text, "the domain").findtext("name") or "").strip()
+    return xml.parse(text, "the domain").findtext("name") or ""
 
 
 def existing(connection: Any, name: str) -> Domain | None:

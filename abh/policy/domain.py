@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -150,10 +151,12 @@ class Domain:
 
 
 def find(connection: Any, name: str) -> Domain:
-    """The domain of that name, or of that UUID."""
-    with binding.errors(f"domain {name!r} of {connection.getURI()}", "`abh policy list` shows the domains"):
-        if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", name):
+    """The domain of that UUID, or of that name."""
+    where, next_step = f"domain {name!r} of {connection.getURI()}", "`abh policy list` shows the domains"
+    if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", name):
+        with contextlib.suppress(binding.NoDomain), binding.errors(where, next_step):
             return Domain(connection, connection.lookupByUUIDString(name))
+    with binding.errors(where, next_step):
         return Domain(connection, connection.lookupByName(name))
 
 

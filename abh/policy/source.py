@@ -40,6 +40,7 @@ def source(word: str, values: Mapping[str, str], name: str | None) -> str:
     except OSError as error:
         raise AbhError("the file cannot be read", where=path, got=error.strerror, next_step="correct it") from None
     _fill(tree, values, path)
+    xml.put_ours(tree, None, path)  # of the domain that this is a copy of
     if name is not None:
         xml.child(tree, "name").text = name
     if tree.tag != "domain" or not (tree.findtext("name") or "").strip():

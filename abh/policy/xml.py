@@ -27,10 +27,10 @@ class _DocumentType(Exception):
 
 
 class _Builder(ElementTree.TreeBuilder):
-    """Of a tree with its comments."""
+    """Of a tree with its comments and processing instructions."""
 
     def __init__(self) -> None:
-        super().__init__(insert_comments=True)
+        super().__init__(insert_comments=True, insert_pis=True)
 
     def doctype(self, *_: object) -> None:
         """Comes before any entity that the document declares could be used."""
@@ -70,19 +70,11 @@ def verbatim(text: str | bytes, where: object, *, comments: bool = True) -> Elem
     parser.CharacterDataHandler = builder.data
     if comments:
         parser.CommentHandler = builder.comment
+    parser.ProcessingInstructionHandler = builder.pi
     parser.StartDoctypeDeclHandler = builder.doctype
     with _errors(where):
         parser.Parse(text.encode() if isinstance(text, str) else text, True)
         return builder.close()
-
-
-def find_ours(tree: ElementTree.Element) -> ElementTree.Element | None:
-    """Our element of the metadata of a `verbatim` tree."""
-    metadata = tree.find("metadata")
-    for each in () if metadata is None else metadata:
-        if isinstance(each.tag, str) and resolved(each, metadata, tree) == tag("vm"):
-            return each
-    return None
 
 
 def resolved(element: ElementTree.Element, *above: ElementTree.Element | None) -> str:
@@ -95,10 +87,11 @@ def resolved(element: ElementTree.Element, *above: ElementTree.Element | None) -
 
 def put_ours(tree: ElementTree.Element, ours: ElementTree.Element | None, where: object) -> None:
     """Replaces our element in the metadata of a `verbatim` tree, or, by None, removes it."""
-    old = find_ours(tree)
     metadata = tree.find("metadata")
-    if metadata is not None and old is not None:
-        metadata.remove(old)
+    if metadata is not None:
+        for each in list(metadata):
+            if isinstance(each.tag, str) and resolved(each, metadata, tree) == tag("vm"):
+                metadata.remove(each)
     if ours is not None:
         new = verbatim(text_of(ours), where)
         for each in new.iter():
@@ -111,7 +104,8 @@ def put_ours(tree: ElementTree.Element, ours: ElementTree.Element | None, where:
 
 def text_of(element: ElementTree.Element) -> str:
     """The document of a tree."""
-    return ElementTree.tostring(element, encoding="unicode").rstrip() + "\n"
+    text = ElementTree.tostring(element, encoding="unicode").rstrip()
+    return text.replace("\r", "&#13;") + "\n"  # which is escaped in attributes only; as it is, it is read as a new line
 
 
 def pretty(text: str, where: object) -> str:

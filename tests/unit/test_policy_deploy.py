@@ -54,8 +54,10 @@ def secure(one: domain.Domain) -> str:
 
 def test_what_only_some_may_read_is_still_there_when_a_policy_comes_and_goes(connection):
     one = domain.Domain(connection, connection.defineXML(DOMAIN.format("")))
+    others = "<f p='&#13;' q='&#10;&#9;'>&#13; a\n  b &lt;&amp; <?they say?></f>"
+    one.handle.setMetadata(2, others, "p", "urn:they", 2)
     before = secure(one)
-    assert SECRET in before and SECRET not in one.document()
+    assert SECRET in before and SECRET not in one.document() and "<?they say?>" in before and "&#13; a" in before
     for words in (("set", "web", "vm-thp"), ("apply", "web"), ("apply", "web"), ("unset", "web")):
         assert run("policy", *words) == 0
         assert SECRET in secure(one), words
@@ -229,6 +231,28 @@ def test_a_deployment_that_was_interrupted_is_not_taken_for_somebody_elses(conne
     assert "has not come to its end" in capsys.readouterr().err
     deploy(tmp_path, DOMAIN.format(""), "--adopt")
     deploy(tmp_path, DOMAIN.format(""))
+
+
+def test_a_name_that_is_anothers_uuid_is_a_name(connection, tmp_path, capsys):
+    other = domain.find(connection, "test")
+    text = DOMAIN.format("").replace("<name>web", f"<name>{other.uuid}")
+    other.handle.destroy()
+    for _ in range(2):
+        deploy(tmp_path, text, "--start")
+    assert not other.running and "defined" in capsys.readouterr().out
+    named = next(each for each in domain.every(connection) if each.name == other.uuid)
+    assert named.running and named.kept().deployed and not other.kept().deployed
+    assert domain.find(connection, other.uuid).uuid == other.uuid
+    other.handle.create()
+
+
+def test_a_copy_of_a_deployed_domain_takes_nothing_of_what_is_kept_of_the_first(connection, tmp_path):
+    deploy(tmp_path, DOMAIN.format(""), "--policy", "vm-thp")
+    copied = re.sub("<uuid>.*</uuid>|<mac .*/>", "", secure(domain.find(connection, "web")))
+    deploy(tmp_path, copied.replace("<name>web", "<name> copy "))
+    deploy(tmp_path, copied.replace("<name>web", "<name> copy "))
+    one = domain.find(connection, " copy ")
+    assert one.policy() is None and "vm-thp" not in one.document()
 
 
 # --- kinds of memory --------------------------------------------------------------------------------------------
