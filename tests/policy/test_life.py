@@ -131,6 +131,7 @@ def test_a_daemon_that_starts_anew_finds_policy_and_guest(host):
         ("<memoryBacking><source type='anonymous'/></memoryBacking>", True, True),
         ("<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>", None, False),
         ("<memoryBacking><source type='file'/><access mode='shared'/></memoryBacking>", None, False),
+        ("<memoryBacking><access mode='private'/></memoryBacking>", None, False),
     ],
 )
 def test_what_each_kind_of_memory_can_have(host, source, aligned, eligible):
@@ -144,6 +145,12 @@ def test_what_each_kind_of_memory_can_have(host, source, aligned, eligible):
     assert states(host.abh("policy", "verify", "kind", "--json"))["thp"] == ("granted" if eligible else "denied")
     if not eligible:
         assert "shmem_enabled" in host.abh("explain", "kind").out or block.path.startswith("/var"), block.path
+        one.handle.destroy()
+        shared = "shared" in source
+        ran = host.abh("policy", "apply", "kind", status=1 if shared else 0)
+        assert ("the guest's memory is a" in ran.out) == shared
+        assert host.start(one).blocks[0].eligible != shared, "the policy has chosen a kind that works"
+        assert (states(host.abh("policy", "verify", "kind", "--json"))["thp"] == "granted") != shared
 
 
 def test_nobodys_eyes_see_nothing_and_say_why(host):
