@@ -150,10 +150,10 @@ def _read(before: str, where: object) -> dict[str, dict[str, str | None]]:
         had = json.loads(before or "{}")
         if not all(place in PLACES and set(each) == {"was", "is"} for place, each in had.items()):
             raise ValueError("unknown places")
-        for each in had.values():
+        for place, each in had.items():
             for text in each.values():
-                if text is not None:
-                    xml.parse(text, where)
+                if text is not None and xml.parse(text, where).tag != place.rpartition("/")[2]:
+                    raise ValueError(f"what is no {place}")
     except (ValueError, AttributeError, TypeError, RecursionError, AbhError) as error:
         raise AbhError(
             "what abh keeps in the domain's metadata is damaged",

@@ -20,13 +20,14 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from abh.errors import AbhError
-from abh.policy import xml
+from abh.policy import guest, xml
 from abh.policy.domain import Domain
 
 NAMESPACE = f"{xml.NAMESPACE}:claim:"
 PREFIX = "abh-claim"
 PATIENCE_S = 60
 STALE_S = 20  # a change takes a few calls of libvirt's; arbitrary
+TELL_S = 1
 PAUSE_S = (0.05, 0.4)  # of two that gave way, one is to be first
 
 
@@ -72,6 +73,7 @@ def _take(domain: Domain) -> str:
     token = secrets.token_hex(8)
     begin = time.monotonic()
     since: dict[str, float] = {}
+    told = False
     while True:
         others = claims(domain.tree())
         since = {each: since.get(each, time.monotonic()) for each in others}
@@ -84,13 +86,14 @@ def _take(domain: Domain) -> str:
             if set(claims(domain.tree())) == {token}:
                 return token
             drop(domain, token)
-        elif begin + 1 < time.monotonic() < begin + 1.5:
-            print(f"abh: waiting for {', '.join(others.values())}", file=sys.stderr)
+        elif not told and time.monotonic() > begin + TELL_S:
+            told = True
+            print(f"abh: waiting for {guest.plain(', '.join(others.values()))}", file=sys.stderr)
         if time.monotonic() > begin + PATIENCE_S:
             raise AbhError(
                 "another abh is changing this domain",
                 where=domain.where,
-                got=", ".join(others.values()) or "several at once",
+                got=guest.plain(", ".join(others.values())) or "several at once",
                 next_step="run the same command again when it is done",
             )
         time.sleep(random.uniform(*PAUSE_S))

@@ -181,6 +181,7 @@ BOMB = json.dumps({"features/hap": {"was": "<!DOCTYPE a [<!ENTITY b 'c'>]><hap s
         BOMB,
         '{"os": {"was": null, "is": null}}',
         '{"features/hap": {"was": "<x", "is": null}}',
+        '{"features/hap": {"was": "<devices/>", "is": null}}',
         "3",
     ],
 )
