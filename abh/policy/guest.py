@@ -27,6 +27,9 @@ PATIENCE_S = 60  # with one guest, in all
 # libvirt's own errors where it does not get through to an agent.
 NO_AGENT = ("AGENT_UNRESPONSIVE", "AGENT_UNSYNCED", "ARGUMENT_UNSUPPORTED", "NO_SUPPORT", "OPERATION_INVALID")
 CHUNK = 1 << 20
+LONGEST = (
+    3 * CHUNK // 2
+)  # of an answer: the chunk in base64. libvirt lets 10 MiB pass, which may be millions of objects
 FILE_BYTES = 1 << 20
 LARGEST = 64 << 30  # of a guest whose frames are looked at: 128 MiB of flags, some seconds
 FRAME = 4096
@@ -67,7 +70,10 @@ class Agent:
         request = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
         try:
             timeout_s = max(1, min(TIMEOUT_S, int(left)))
-            return json.loads(binding.qemu().qemuAgentCommand(self.domain.handle, request, timeout_s, 0))["return"]
+            text = binding.qemu().qemuAgentCommand(self.domain.handle, request, timeout_s, 0)
+            if len(text) > LONGEST:
+                raise Unreadable("the guest's agent answers more than it was asked for")
+            return json.loads(text)["return"]
         except libvirt.libvirtError as error:
             said = plain(f"the guest's agent: {error.get_error_message()}")
             if error.get_error_code() in {getattr(libvirt, f"VIR_ERR_{name}") for name in NO_AGENT}:
@@ -133,7 +139,7 @@ class Agent:
 
 def plain(text: str) -> str:
     """Without what would move a terminal's cursor, or worse."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)[:500]
+    return "".join(letter if letter.isprintable() else " " for letter in text[:500])
 
 
 @dataclass(frozen=True)

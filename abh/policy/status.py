@@ -88,7 +88,7 @@ class _Look:
         self.asked = False
         with self._watched():
             if self.seen.running:
-                _ = self.seen.sizes_kib
+                _ = self.seen.tree
                 self.asks = True
             try:
                 self.policy = one.policy()

@@ -143,8 +143,32 @@ busybox mount -t sysfs sys /sys
 busybox mount -t devtmpfs dev /dev
 busybox mount -t debugfs debug /sys/kernel/debug
 busybox mkdir -p /var/run /run /tmp
+# An agent that is not honest: it answers that it is there, and then what no agent does.
+lie() {
+	while read -r line; do
+		case $line in
+		*guest-sync*)
+			[ "$1" = silent ] || echo "$line" | busybox sed 's/.*"id": *\([0-9]*\).*/{"return": \1}/'
+			continue
+			;;
+		esac
+		case $1 in
+		bytes) printf '{"return": {"buf-b64": "\377\376", "eof": false}}\n' ;;
+		error) printf '{"error": {"class": "GenericError", "desc": "\377\033[2J"}}\n' ;;
+		number) printf '{"return": 1%05000d}\n' 0 ;;
+		flood) printf '{"return": [%s[]]}\n' "$(busybox yes '[],' | busybox head -n 2000000 | busybox tr -d '\n')" ;;
+		deep) printf '{"return": %s}\n' "$(busybox yes '[' | busybox head -n 100000 | busybox tr -d '\n')" ;;
+		slow) busybox sleep 4; echo '{"return": 7}' ;;
+		esac
+	done
+}
+lies=$(busybox sed -n 's/.*abh_lies=\([a-z]*\).*/\1/p' /proc/cmdline)
 for port in /dev/vport*; do
-	/usr/sbin/qemu-ga -m virtio-serial -p "$port" -t /run &
+	if [ "$lies" ]; then
+		while :; do lie "$lies" <>"$port" >&0; busybox sleep 1; done &
+	else
+		/usr/sbin/qemu-ga -m virtio-serial -p "$port" -t /run &
+	fi
 done
 # Holds memory of its own, for as long as the guest runs, once it is told how much.
 while :; do

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import time
 from xml.sax.saxutils import escape
 
 import pytest
 
-from abh.policy import domain
+from abh.policy import domain, status
 from abh.policy.evidence import Evidence
 from tests.policy import rig as rigs
 
@@ -27,6 +28,31 @@ def test_a_name_is_a_name(host, name, tmp_path):
     lines = (tmp_path / "abh.prom").read_text().splitlines()
     assert all(line.startswith(("#", "abh_vm_")) for line in lines)
     assert not list(host.rig.folder.rglob("x")), "a shell has run a part of the name"
+
+
+LIES = ("bytes", "error", "number", "flood", "deep", "silent", "slow")
+
+
+def test_guests_that_lie_flood_or_are_silent_cost_their_own_rows_alone(host, tmp_path):
+    """Agents of real guests, through the real libvirt."""
+    host.start(host.define("honest"))
+    liars = [host.define(lie, memory_mib=96, cmdline=f"abh_lies={lie}") for lie in LIES]
+    for one in liars:
+        one.handle.create()
+    end = time.monotonic() + 180
+    while not all(one.tree(live=True).find("devices/channel/target[@state='connected']") is not None for one in liars):
+        assert time.monotonic() < end
+        time.sleep(1)
+    begin = time.monotonic()
+    ran = host.abh("status", "--json", "--prometheus", str(tmp_path / "abh.prom"))
+    assert time.monotonic() - begin < status.TABLE_S + 30  # the machine has two cores, and eight guests
+    rows = {row["vm"]: row for row in ran.json["vms"]}
+    assert rows["honest"]["guest_used_kib"] and not rows["honest"]["reasons"], rows["honest"]
+    for lie in LIES:
+        row = rows[lie]
+        assert row["mapped_kib"] and row["guest_used_kib"] is None and row["both_kib"] is None, row
+        assert row["reasons"] and all(reason.isprintable() and len(reason) < 600 for reason in row["reasons"]), row
+    assert 'vm="honest"' in (tmp_path / "abh.prom").read_text()
 
 
 def test_a_domain_is_deployed_once_and_changed_only_if_it_is_ours(host, tmp_path):

@@ -291,6 +291,7 @@ def raising(error):
         lambda *_: "[" * 100000,
         lambda *_: json.dumps({"return": {"buf-b64": "\ud800", "eof": 0}}),
         lambda *_: json.dumps({"return": 7}),
+        lambda *_: '{"return": [' + "[]," * 999999 + "[]]}",
         lambda *_: '{"return": ' + "9" * 5000 + "}",
         raising(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "x")),
         raising(SystemError("returned a result with an exception set")),
