@@ -25,7 +25,10 @@ from abh.policy.memory import HUGE, Unreadable
 TIMEOUT_S = 5  # of one answer
 PATIENCE_S = 60  # with one guest, in all
 # libvirt's own errors where it does not get through to an agent.
-NO_AGENT = ("AGENT_UNRESPONSIVE", "AGENT_UNSYNCED", "ARGUMENT_UNSUPPORTED", "NO_SUPPORT", "OPERATION_INVALID")
+NO_AGENT = (
+    *("AGENT_UNRESPONSIVE", "AGENT_UNSYNCED", "AGENT_COMMAND_TIMEOUT"),
+    *("ARGUMENT_UNSUPPORTED", "NO_SUPPORT", "OPERATION_INVALID"),
+)
 CHUNK = 1 << 20
 LONGEST = (
     3 * CHUNK // 2
@@ -76,7 +79,7 @@ class Agent:
             return json.loads(text)["return"]
         except libvirt.libvirtError as error:
             said = plain(f"the guest's agent: {error.get_error_message()}")
-            if error.get_error_code() in {getattr(libvirt, f"VIR_ERR_{name}") for name in NO_AGENT}:
+            if error.get_error_code() in {getattr(libvirt, f"VIR_ERR_{name}", None) for name in NO_AGENT}:
                 self.gone = NoAgent(said)
                 raise self.gone from None
             raise Unreadable(said) from None  # the agent's own words

@@ -165,7 +165,8 @@ lie() {
 lies=$(busybox sed -n 's/.*abh_lies=\([a-z]*\).*/\1/p' /proc/cmdline)
 for port in /dev/vport*; do
 	if [ "$lies" ]; then
-		while :; do lie "$lies" <>"$port" >&0; busybox sleep 1; done &
+		# It stays open: what has it open is an agent, for libvirt, whether it reads or not.
+		{ exec 3<>"$port"; while :; do lie "$lies" <&3 >&3; busybox sleep 1; done; } &
 	else
 		/usr/sbin/qemu-ga -m virtio-serial -p "$port" -t /run &
 	fi

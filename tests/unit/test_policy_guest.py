@@ -291,7 +291,6 @@ def raising(error):
         lambda *_: "[" * 100000,
         lambda *_: json.dumps({"return": {"buf-b64": "\ud800", "eof": 0}}),
         lambda *_: json.dumps({"return": 7}),
-        lambda *_: '{"return": [' + "[]," * 999999 + "[]]}",
         lambda *_: '{"return": ' + "9" * 5000 + "}",
         raising(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "x")),
         raising(SystemError("returned a result with an exception set")),
@@ -308,6 +307,12 @@ def test_one_vms_words_are_its_own_row_alone(guests, bad):
     assert found["bad"].shares.guest_huge_kib is None
     assert any(reason.startswith("guest: ") for reason in found["bad"].shares.reasons), found["bad"].shares
     assert "a" in status.table(list(found.values()), trend.Look()) and status.prometheus(list(found.values()))
+
+
+def test_an_answer_of_more_than_was_asked_for_is_not_even_parsed(guests):
+    guests.define("bad")
+    guests.bad = lambda *_: '{"return": [' + "[]," * 999999 + "[]]}"
+    assert "guest: the guest's agent answers more than it was asked for" in guests.rows()["bad"].shares.reasons
 
 
 def test_a_row_that_cannot_be_made_has_the_reason_and_the_others_are_there(guests, monkeypatch):
