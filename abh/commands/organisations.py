@@ -50,6 +50,9 @@ def run(args: argparse.Namespace) -> int:
         if not args.cells:
             path, again = _made_up()
             print(path if again else f"{path}: holds")
+            for name in organisations.PROGRAMS:
+                of_program, made_now = _program(name)
+                print(of_program if made_now else f"{of_program}: holds")
             report.update(made_up={"path": str(path), "made_now": again, "workloads": organisations.read_made_up(path)})
     return Status.SUCCESS
 
@@ -107,6 +110,32 @@ def _record(name: str, size: Size, folder: Path, every_fetch: bool) -> None:
             )
         folder.mkdir(exist_ok=True)
         os.replace(Path(scratch) / mmu.TRACE, folder / mmu.TRACE)
+
+
+def _program(name: str) -> tuple[Path, bool]:
+    """A program of the thesis that was written anew, through the thesis's organisations: the file, and whether it was
+    made just now."""
+    from abh import progress
+    from abh.build import components
+    from abh.model import mmu, organisations
+    from abh.schema import result
+
+    path = paths.MEASURED / mmu.FOLDER / organisations.FOLDER / organisations.of_program(name)
+    key = components.key_of("mmu")
+    if path.exists() and organisations.read_program(path)["fingerprint"] == key:
+        return path, False
+    step = progress.step(f"{name}, written anew, through the thesis's organisations")
+    with tempfile.TemporaryDirectory(prefix="abh-organisations-") as scratch, step:
+        folder = Path(scratch)
+        accesses = str(organisations.PROGRAMS[name])
+        mmu.program(["synth", mmu.TRACE, "--program", name, "--accesses", accesses], folder)
+        replays = [
+            each
+            for batch in organisations.OF_PROGRAMS
+            for each in json.loads(mmu.program(["organisations", mmu.TRACE, *batch.words], folder))
+        ]
+    result.write_json({"program": name, "fingerprint": key, "kind": "modelled", "replays": replays}, path)
+    return path, True
 
 
 def _made_up() -> tuple[Path, bool]:

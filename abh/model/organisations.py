@@ -15,6 +15,15 @@ from abh.errors import AbhError
 FOLDER = "organisations"  # beside the folders of processors
 REPLAYS = "replays of organisations"
 MADE_UP = "made-up/thesis.json"  # in it: workloads that need no run
+# Programs that the thesis ran and that were written anew (organisations/src/programs.rs), and how many accesses of each
+# are replayed at most: of mm, which is the same all the time, a part.
+PROGRAMS = {
+    "nsieve": 40_000_000,
+    "heapsort": 40_000_000,
+    "mm": 20_000_000,
+    "tfftdp": 40_000_000,
+    "compress": 40_000_000,
+}
 # What is replayed unless something is named: natively, nested and on a shadow; without hugepages and with ABH.
 PROGRAM = "sqlite"
 NATIVE, SHADOW = "native", "kvm-shadow"
@@ -95,6 +104,13 @@ BATCHES = (
     Batch(PROCESSOR, PAIRS, of=tuple(f"{environment}~reg" for environment in NESTED)),
     Batch(PROCESSOR, (*SAME, *REMEMBERED), superpages=True),
 )
+# What the thesis's programs are replayed through: all that it prints of them.
+OF_PROGRAMS = (Batch("r4700", THESIS), Batch("r4700", GUARDED))
+
+
+def of_program(name: str) -> str:
+    """The file of a program that was written anew."""
+    return f"made-up/{name}.json"
 
 
 def _read(path: Path, what: str, look: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
@@ -118,6 +134,20 @@ def read(path: Path) -> dict[str, Any]:
             (found["run"], found["fingerprint"], [each[key] for key in keys], each["counters"]["layers"]["total"])
             for each in found["replays"]
         ],
+    )
+
+
+def read_program(path: Path) -> dict[str, Any]:
+    """What a program that was written anew has given."""
+    keys = ("organisation", "machine", "counters")
+    return _read(
+        path,
+        "replays of a program",
+        lambda found: (
+            found["fingerprint"],
+            found["program"],
+            [each[key] for each in found["replays"] for key in keys],
+        ),
     )
 
 

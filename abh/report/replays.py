@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from abh.model import mmu, organisations
 from abh.report.study import Number, Study
@@ -87,22 +88,38 @@ def replays(study: Study) -> list[Replay]:
     """All that there are."""
     folder = study.folder / mmu.FOLDER / organisations.FOLDER if study.folder else None
     return [
-        Replay(
-            Run.parse(found["run"]),
-            each["organisation"],
-            each["machine"],
-            each["superpages"],
-            each["counters"]["layers"]["total"],
-            each["counters"]["table"],
-            each["counters"].get("instructions", 0),
-            each["cache_kib"],
-            each["warm"],
-            each["fetches"] == "lines",
-        )
+        _replay(Run.parse(found["run"]), each)
         for path in (sorted(folder.glob("*.json")) if folder else [])
         for found in [organisations.read(path)]
         for each in found["replays"]
     ]
+
+
+def _replay(run: Run, each: Mapping[str, Any]) -> Replay:
+    """One of a file's."""
+    return Replay(
+        run,
+        each["organisation"],
+        each["machine"],
+        each["superpages"],
+        each["counters"]["layers"]["total"],
+        each["counters"]["table"],
+        each["counters"].get("instructions", 0),
+        each["cache_kib"],
+        each["warm"],
+        each["fetches"] == "lines",
+    )
+
+
+def programs(study: Study) -> dict[str, list[Replay]]:
+    """Those of programs that were written anew, by program. Nothing ran them: their run's environment says so."""
+    folder = study.folder / mmu.FOLDER / organisations.FOLDER if study.folder else None
+    files = {name: folder / organisations.of_program(name) for name in organisations.PROGRAMS} if folder else {}
+    return {
+        name: [_replay(Run(name, "made-up", "none"), each) for each in organisations.read_program(path)["replays"]]
+        for name, path in files.items()
+        if path.exists()
+    }
 
 
 def made_up(study: Study) -> dict[tuple[str, str, int, str], Number]:

@@ -16,7 +16,7 @@ from abh.report import figures, panels, reference, replays
 from abh.report.study import BASE_POLICY, Number, Study, missing
 from abh.schema.spec import Run
 
-ORDER = 95
+ORDER = 96
 COMMAND = replays.COMMAND
 TITLE = "Where the sources contradict themselves"
 CAPTION = (

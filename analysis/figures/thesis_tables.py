@@ -14,7 +14,7 @@ from abh.model import organisations
 from abh.report import figures, panels, reference, replays, tables
 from abh.report.study import Number, Study, missing
 
-ORDER = 93
+ORDER = 94
 COMMAND = replays.COMMAND
 TITLE = "Sizes and operations, beside the thesis"
 CAPTION = (

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from abh.report import figures, panels, replays, scale, svg, tables
 from abh.report.study import Number, Study
 
-ORDER = 94
+ORDER = 95
 COMMAND = replays.COMMAND
 TITLE = "VMCPI, as Jacob and Mudge count it"
 CAPTION = (

@@ -363,6 +363,10 @@ def replayed(swept, monkeypatch, tmp_path) -> list[list[str]]:
         if words == ["thesis"]:
             keys = {"workload": "task", "organisation": "g16", "at": 2, "quantity": "cycles", "unit": "cycles"}
             return json.dumps({"kind": "modelled", "lines": [{**keys, "value": 1}]})
+        if words[:2] == ["synth", mmu.TRACE]:
+            assert words[2:] == ["--program", words[3], "--accesses", str(organisations.PROGRAMS[words[3]])]
+            (folder / mmu.TRACE).write_text("a trace")
+            return ""
         assert words[:2] == ["organisations", mmu.TRACE] and (folder / mmu.TRACE).read_text() == "a trace"
         return json.dumps(organised(words))
 
@@ -424,7 +428,13 @@ def test_without_a_run_all_runs_and_the_made_up_workloads_are_replayed(replayed,
     for name in organisations.RUNS:
         replays = organisations.read(folder / f"{name}.json")["replays"]
         assert len(replays) == sum(len(batch.organisations) for batch in organisations.wanted(name)) > 0, name
-    assert replayed[-1] == ["thesis"]
+    assert ["thesis"] in replayed
+    for name in organisations.PROGRAMS:
+        of_program = organisations.read_program(folder / organisations.of_program(name))
+        assert [each["organisation"] for each in of_program["replays"]] == [
+            *organisations.THESIS,
+            *organisations.GUARDED,
+        ]
     assert organisations.read_made_up(folder / organisations.MADE_UP)["lines"][0]["workload"] == "task"
     asked = len(replayed)
     assert args.run(args) == 0 and len(replayed) == asked, "they hold"
@@ -440,6 +450,10 @@ def test_broken_replays_of_organisations_are_an_error(tmp_path):
         path.write_text(text)
         with pytest.raises(AbhError, match="no results of made-up workloads"):
             organisations.read_made_up(path)
+    for text in ("", "{}", '{"fingerprint": "", "program": "mm", "replays": [{}]}'):
+        path.write_text(text)
+        with pytest.raises(AbhError, match="no replays of a program"):
+            organisations.read_program(path)
 
 
 def test_organisations_and_machines_are_those_of_the_model():

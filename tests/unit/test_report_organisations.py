@@ -17,7 +17,7 @@ from abh.report.study import Study
 
 FIGURES = {figure.name: figure for figure in figures.find()}
 PARTS = ("uhandler", "khandler", "rhandler", "pte-L2", "pte-MEM", "handler-L2", "handler-MEM", "interrupts")
-NAMES = ("organisations_answers", "organisations", "thesis_refill", "thesis_tables", "vmcpi")
+NAMES = ("organisations_answers", "organisations", "thesis_refill", "thesis_programs", "thesis_tables", "vmcpi")
 
 
 def write(folder: Path, run: str, replays: list[dict[str, object]]) -> None:
@@ -158,3 +158,26 @@ def test_each_contradiction_of_a_source_is_told_with_what_the_other_reading_give
     assert {each.number for paper in ("elphinstone", "jacob-mudge") for each in reference.readings(paper)} == {
         "", "mpt_refill", "stlb_refill", "chapter_6", "two_ways", "interrupts"
     }  # fmt: skip
+
+
+def test_programs_written_anew_stand_beside_the_thesis(study: Study, tmp_path: Path) -> None:
+    path = tmp_path / "mmu/organisations" / organisations.of_program("mm")
+    path.parent.mkdir(parents=True)
+    replays = [matrix.replay("g2", "r4700", 200), matrix.replay("g16-s128k", "r4700", 33)]
+    path.write_text(json.dumps({"program": "mm", "fingerprint": "", "kind": "modelled", "replays": replays}))
+    rows = {
+        (row["organisation"], row["quantity"]): (row["value"], row["reference"])
+        for row in FIGURES["thesis_programs"].table(study)
+    }
+    assert rows["g2", "refill"] == (200, 229.6) and rows["g16-s128k", "refill"] == (33, 31.5)
+    assert rows["g2", "bytes"] == (4096, 47376) and rows["g16-s128k", "bytes"] == (4096, None)
+    html = str(FIGURES["thesis_programs"].render(study))
+    assert "229.60" in html and "200.00" in html and "not replayed" in html
+    assert FIGURES["organisations"].table(study) == [], "they are no run's"
+
+
+def test_what_the_thesis_prints_of_programs_is_of_those_that_were_written_anew() -> None:
+    rows = reference.read("elphinstone", "programs")
+    assert set(rows) <= set(organisations.IN_THESIS.values())
+    printed = {quantity for row in rows.values() for quantity in row}
+    assert printed == {f"{name}_{what}" for name in organisations.PROGRAMS for what in ("refill", "bytes")}

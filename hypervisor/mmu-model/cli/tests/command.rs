@@ -237,3 +237,13 @@ fn what_no_organisation_can_do_is_said() {
         assert!(said.contains(says), "{says}: {said}");
     }
 }
+
+#[test]
+fn programs_of_the_thesis_are_recorded_and_replayed() {
+    let trace = path("mm.mmu");
+    let recorded = out(&["synth", trace.to_str().unwrap(), "--program", "mm", "--accesses", "1100000"]);
+    assert!(recorded.contains("1134375 accesses"), "{recorded}"); // a fetch for each 32 of data
+    let said = out(&["organisations", trace.to_str().unwrap(), "--organisation", "h512"]);
+    assert!(said.contains("\"mismatches\": 0") && said.contains("\"pages_mapped\": 1965"), "{said}");
+    assert!(error(&["synth", trace.to_str().unwrap(), "--program", "go"]).contains("expected nsieve, heapsort, mm"));
+}

@@ -20,6 +20,7 @@ pub mod machine;
 pub mod multilevel;
 pub mod nested;
 pub mod operations;
+pub mod programs;
 pub mod replicated;
 pub mod software;
 pub mod stlb;
