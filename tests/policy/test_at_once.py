@@ -7,6 +7,7 @@ import concurrent.futures
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -99,14 +100,14 @@ WAITS = """
 import pathlib, sys, time
 from abh import cli
 from abh.policy import domain
-real = domain.Domain.redefine
+real = domain.Domain.{name}
 def patched(*words):
     folder = pathlib.Path({folder!r})
     (folder / "there").touch()
     while not (folder / "go").exists():
         time.sleep(0.1)
     real(*words)
-domain.Domain.redefine = patched
+domain.Domain.{name} = patched
 sys.exit(cli.main(sys.argv[1:]))
 """
 
@@ -114,6 +115,35 @@ sys.exit(cli.main(sys.argv[1:]))
 def patched(program: str, *words: str) -> subprocess.Popen[str]:
     argv = [sys.executable, "-P", "-c", program, *words]
     return subprocess.Popen(argv, cwd=paths.CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def in_the_middle(folder: Path, name: str, *words: str) -> subprocess.Popen[str]:
+    """A command that stands before a call until there is a file `go`."""
+    running = patched(WAITS.format(name=name, folder=str(folder)), *words)
+    end = time.monotonic() + PATIENCE_S
+    while not (folder / "there").exists():
+        assert time.monotonic() < end and running.poll() is None
+        time.sleep(0.1)
+    return running
+
+
+@pytest.mark.parametrize("first", [("set", "vm-hugetlb"), ("unset",)])
+def test_who_comes_while_another_is_in_the_middle_waits_for_him(host, tmp_path, first):
+    """Else the second would note what was there before, and the first overwrite that with what he has read."""
+    one = host.define("two", devices=GRAPHICS)
+    before = secure(one)
+    host.abh("policy", "set", "two", "vm-thp")
+    word, *more = first
+    earlier = in_the_middle(tmp_path, "keep", "policy", word, "two", *more, "--connect", host.rig.uri)
+    later = patched("import sys; from abh import cli; sys.exit(cli.main(sys.argv[1:]))",
+                    "policy", "apply", "two", "--connect", host.rig.uri)  # fmt: skip
+    time.sleep(3)
+    assert later.poll() is None and one.tree().find("memoryBacking") is None
+    (tmp_path / "go").touch()
+    assert earlier.wait(PATIENCE_S) == 0
+    _, err = later.communicate(timeout=PATIENCE_S)
+    assert later.returncode == 1 and "another has changed the domain's policy meanwhile" in err
+    in_order(host, one, before)
 
 
 def impatient(*words: str) -> None:
@@ -147,11 +177,7 @@ def test_a_daemon_that_starts_anew_in_the_middle_is_an_error_and_nothing_is_half
     one = host.define("again", devices=GRAPHICS)
     before = secure(one)
     host.abh("policy", "set", "again", "vm-thp")
-    running = patched(WAITS.format(folder=str(tmp_path)), "policy", "apply", "again", "--connect", host.rig.uri)
-    end = time.monotonic() + PATIENCE_S
-    while not (tmp_path / "there").exists():
-        assert time.monotonic() < end and running.poll() is None
-        time.sleep(0.1)
+    running = in_the_middle(tmp_path, "redefine", "policy", "apply", "again", "--connect", host.rig.uri)
     host.rig.stop()
     host.rig.start()
     (tmp_path / "go").touch()
