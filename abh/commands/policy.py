@@ -73,7 +73,7 @@ def set_policy(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     """Stores the policy, and keeps what else is there."""
     from dataclasses import replace
 
-    from abh.policy import binding, claim, domain
+    from abh.policy import apply, binding, claim, domain
     from abh.schema import spec
 
     policy = spec.policy(args.policy)
@@ -85,7 +85,7 @@ def set_policy(args: argparse.Namespace, report: dict[str, Any]) -> Status:
             except AbhError:
                 if not args.replace:
                     raise
-                kept = domain.Kept()
+                kept = apply.salvaged(one)
             one.keep(replace(domain.Kept.of(policy), before=kept.before, deployed=kept.deployed))
         report.update(vm=one.name, policy=policy.name, replaced=kept.name or None, running=one.running)
         instead = f" in place of {kept.name}" if kept.name not in ("", policy.name) else ""

@@ -71,6 +71,18 @@ def unset(domain: Domain) -> tuple[str, ...]:
     return said
 
 
+def salvaged(domain: Domain) -> Kept:
+    """Of what another version of abh keeps, what it found where it changed the domain, if that can be read here."""
+    element = domain.tree().find(f"metadata/{xml.tag('vm')}")
+    before = (element.findtext(xml.tag("before")) or "") if element is not None else ""
+    try:
+        change.undo(domain.document(), before, domain.where)
+    except AbhError:
+        print(f"! {domain.name}: what another version of abh has changed in this domain cannot be taken back any more")
+        return Kept()
+    return Kept(before=before)
+
+
 def _define(domain: Domain, seen: str, made: change.Changed, after: Kept) -> None:
     """Metadata and definition change in one step: a kill between two would leave what cannot be taken back."""
     tree = xml.verbatim(made.document, domain.where)

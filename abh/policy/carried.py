@@ -18,7 +18,8 @@ def carry(new: ElementTree.Element, old: ElementTree.Element, last: str) -> None
     """Takes it over from the domain as it is; `last` is the XML of which it was deployed before. Trees are verbatim."""
     for name in ("uuid", "genid"):
         found, mine = old.find(name), new.find(name)
-        if found is not None and (name == "uuid" or (mine is not None and not (mine.text or "").strip())):
+        given = mine is not None and (mine.text or "").strip()
+        if found is not None and not given and (name == "uuid" or mine is not None):
             xml.child(new, name, "name").text = found.text
     _metadata(new, old, last)
     _addresses(new, old)

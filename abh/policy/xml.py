@@ -13,6 +13,7 @@ from abh.errors import AbhError
 
 NAMESPACE = "urn:abh:libvirt-vm"
 PREFIX = "abh"
+DEPTH = 256  # the same as libvirt's own parser's
 # What XML cannot hold, not even escaped.
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -31,6 +32,19 @@ class _Builder(ElementTree.TreeBuilder):
 
     def __init__(self) -> None:
         super().__init__(insert_comments=True, insert_pis=True)
+        self.depth = 0
+
+    def start(self, tag: str, attrs: dict[str, str], /) -> ElementTree.Element:
+        """An element begins; what writes a tree goes down into it by calls of Python's, of which there is an end."""
+        self.depth += 1
+        if self.depth > DEPTH:
+            raise ValueError(f"elements within elements, deeper than {DEPTH}")
+        return super().start(tag, attrs)
+
+    def end(self, tag: str, /) -> ElementTree.Element:
+        """It ends."""
+        self.depth -= 1
+        return super().end(tag)
 
     def doctype(self, *_: object) -> None:
         """Comes before any entity that the document declares could be used."""

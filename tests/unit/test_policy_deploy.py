@@ -255,6 +255,32 @@ def test_a_copy_of_a_deployed_domain_takes_nothing_of_what_is_kept_of_the_first(
     assert one.policy() is None and "vm-thp" not in one.document()
 
 
+def test_a_file_with_another_uuid_is_another_domains(connection, tmp_path, capsys):
+    deploy(tmp_path, DOMAIN.format(""))
+    before = secure(domain.find(connection, "web"))
+    other = "<uuid>6a4c7f4e-9a39-4f0d-9b2c-94c2a6ea4c0f</uuid><memory"
+    deploy(tmp_path, DOMAIN.format("").replace("<memory", other), status=Status.FAILED)
+    assert "already exists with uuid" in capsys.readouterr().err
+    assert secure(domain.find(connection, "web")) == before
+
+
+def test_what_a_newer_abh_has_changed_is_taken_back_if_it_can_be_read(connection, capsys):
+    connection.defineXML(DOMAIN.format(""))
+    one = domain.find(connection, "web")
+    before = secure(one)
+    for readable in (True, False):
+        assert run("policy", "set", "web", "vm-thp") == 0 and run("policy", "apply", "web") == 0
+        text = secure(one).replace('version="1"', 'version="2"')
+        assert text != secure(one)
+        connection.defineXML(text if readable else text.replace('nosharepages"', 'newplace"'))
+        assert run("policy", "set", "web", "vm-hugetlb") == Status.FAILED
+        capsys.readouterr()
+        assert run("policy", "set", "web", "vm-hugetlb", "--replace") == 0
+        assert ("cannot be taken back any more" in capsys.readouterr().out) != readable
+        assert run("policy", "unset", "web") == 0
+        assert (secure(one) == before) == readable
+
+
 # --- kinds of memory --------------------------------------------------------------------------------------------
 
 
@@ -370,6 +396,7 @@ def test_a_file_is_read_in_the_encoding_that_it_declares(tmp_path, encoding):
         ),
         b"",
         b"\xff\xfe",
+        b"<domain>" + b"<a>" * 100_000 + b"</a>" * 100_000 + b"</domain>",
         b"<domain>\x00</domain>",
     ],
 )
