@@ -42,7 +42,7 @@ class Batch:
     superpages: bool = False
     of: Sequence[str] = ()  # of the runs above, which; none: all
     every_fetch: bool = False  # of a trace that has each line of instructions, for the sake of their caches
-    sweep: str = ""  # sizes of a cache, in KiB
+    sweep: str = ""  # sizes of a cache, of lines or of TLBs
     part: int = 0  # so many accesses are heard twice, and counted the second time: caches are warm; 0: all, and cold
 
     @property
@@ -68,8 +68,10 @@ THESIS = ("g16-s8k", "g16-s128k", "mpt", "h512", "h8192", "c512-4", "c8192")
 VARIED = ("g16-s2x4k", "g16-s2x64k", "c512-8", "c512-16", "c512-4-n", "c512-8-n", "c512-16-n", "lva", "gv", "ipt")
 # Of Jacob & Mudge those that map the addresses of today's programs.
 JACOB_MUDGE = ("ultrix-48", "mach-48", "intel-48", "pa-risc", "notlb-48", "base")
-# The sizes that Jacob & Mudge sweep, a side, and how much of a run that is done for.
-L1, L2 = "l1=1,2,4,8,16,32,64,128", "l2=512,1024,2048"
+# The sizes that Jacob & Mudge sweep, a side, and how much of a run that is done for. (Which sizes of TLBs they had is
+# in the part of the paper that our copy lacks: half as many entries as their machine has to four times as many.)
+L1, L2, LINES, TLBS = "l1=1,2,4,8,16,32,64,128", "l2=512,1024,2048", "line=16,32,64,128", "tlb=64,128,256,512"
+WITH_TLB = ("ultrix-48", "mach-48", "intel-48", "pa-risc")
 PART = 30_000_000
 TODAY = ("g16", "g16-s128k", "mpt", "h8192", "c8192", "pa-risc", "intel-48")
 # A guest's table and a host's, walked by hardware; natively and on a shadow the host's is walked alone.
@@ -99,6 +101,8 @@ BATCHES = (
     Batch("jacob-mudge", JACOB_MUDGE, of=("native~reg",), every_fetch=True),
     Batch("jacob-mudge", JACOB_MUDGE, of=("native~reg",), every_fetch=True, sweep=L1, part=PART),
     Batch("jacob-mudge", JACOB_MUDGE, of=("native~reg",), every_fetch=True, sweep=L2, part=PART),
+    Batch("jacob-mudge", JACOB_MUDGE, of=("native~reg",), every_fetch=True, sweep=LINES, part=PART),
+    Batch("jacob-mudge", WITH_TLB, of=("native~reg",), every_fetch=True, sweep=TLBS, part=PART),
     Batch(PROCESSOR, TODAY, of=("native~reg",)),
     Batch(PROCESSOR, SAME, of=("native~reg",)),
     Batch(PROCESSOR, PAIRS, of=tuple(f"{environment}~reg" for environment in NESTED)),
@@ -126,7 +130,7 @@ def _read(path: Path, what: str, look: Callable[[dict[str, Any]], object]) -> di
 
 def read(path: Path) -> dict[str, Any]:
     """A run's replays."""
-    keys = ("organisation", "machine", "superpages", "batch", "cache_kib", "warm", "fetches")
+    keys = ("organisation", "machine", "superpages", "batch", "swept", "warm", "fetches")
     return _read(
         path,
         REPLAYS,

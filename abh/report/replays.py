@@ -27,7 +27,7 @@ class Replay:
     total: Mapping[str, int]  # counters of all layers
     table: Mapping[str, int]
     instructions: int
-    caches: Mapping[str, int]  # sizes in KiB that are not the machine's
+    swept: Mapping[str, int]  # sizes that are not the machine's: of caches, lines (line) or TLBs (tlb)
     warm: bool  # its caches were, of the same run
     every_fetch: bool  # its caches have seen all instructions
 
@@ -105,7 +105,7 @@ def _replay(run: Run, each: Mapping[str, Any]) -> Replay:
         each["counters"]["layers"]["total"],
         each["counters"]["table"],
         each["counters"].get("instructions", 0),
-        each["cache_kib"],
+        each["swept"],
         each["warm"],
         each["fetches"] == "lines",
     )

@@ -30,7 +30,7 @@ COLUMNS = ("refills per 1,000 accesses", "cycles per refill", "loads per refill"
 
 def _found(study: Study) -> list[replays.Replay]:
     """All but sweeps of caches, which are the figure vmcpi's."""
-    return [each for each in replays.replays(study) if not each.caches]
+    return [each for each in replays.replays(study) if not each.swept]
 
 
 def _row(replay: replays.Replay) -> dict[str, Number]:

@@ -41,7 +41,7 @@ def _replay(study: Study, organisation: str, machine: str) -> replays.Replay | N
     return next(
         (each for each in replays.replays(study)
          if (each.run, each.organisation, each.machine, each.superpages) == (RUN, organisation, machine, False)
-         and not each.caches and not each.warm),
+         and not each.swept and not each.warm),
         None,
     )  # fmt: skip
 

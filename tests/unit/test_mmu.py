@@ -345,7 +345,7 @@ def organised(words: list[str]) -> list[dict[str, object]]:
     counted = {"total": {"refills": 10, "refill_cycles": 300, "table_loads_user_l1": 20, "loads": 1000, "stores": 0,
                          "fetches": 0}}  # fmt: skip
     return [
-        {"organisation": name, "machine": machine, "superpages": large == "on", "cache_kib": {}, "warm": False,
+        {"organisation": name, "machine": machine, "superpages": large == "on", "swept": {}, "warm": False,
          "fetches": "pages", "counters": {"layers": counted, "table": {"bytes": 4096, "pages_mapped": 100}}}
         for key, name in options
         if key == "--organisation"

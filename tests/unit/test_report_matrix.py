@@ -151,7 +151,7 @@ LEVELS = ("user", "kernel", "root")
 OTHER_TABLES = (("g16", "r4700"), ("g16-s128k", "r4700"), ("radix/radix", "i7-3770"), ("intel-48", "jacob-mudge"))
 
 
-REPLAY = {"batch": "", "cache_kib": {}, "warm": False, "fetches": "pages"}
+REPLAY = {"batch": "", "swept": {}, "warm": False, "fetches": "pages"}
 
 
 def replay(name: str, machine: str, cycles: int, *, superpages: bool = False, **more: int) -> dict[str, object]:

@@ -168,7 +168,7 @@ def test_an_organisation_is_a_row_on_each_machine(study: Study, tmp_path: Path) 
         counted = {"loads": 600, "stores": 300, "fetches": 100, "refills": refills, "refill_cycles": 37 * refills,
                    "table_loads_user_l1": 2 * refills, "table_loads_root_memory": refills}  # fmt: skip
         counters = {"layers": {"total": counted}, "table": {"bytes": 4000, "pages_mapped": pages}}
-        more = {"counters": counters, "batch": "", "cache_kib": {}, "warm": False, "fetches": "pages"}
+        more = {"counters": counters, "batch": "", "swept": {}, "warm": False, "fetches": "pages"}
         return {"organisation": name, "machine": "r4700", "superpages": name == "mpt", **more}
 
     path = tmp_path / "mmu/organisations/mcf@native~thp.json"

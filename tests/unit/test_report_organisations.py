@@ -104,6 +104,9 @@ def test_vmcpi_is_the_sum_of_its_parts(study: Study, tmp_path: Path) -> None:
     for name in ("ultrix-48", "intel-48"):
         parts = [value for (of, part), value in rows.items() if of == name and part in PARTS]
         assert rows[name, "VMCPI"] == pytest.approx(sum(parts))
+    for price, total in ((10, 1.25), (200, 1.82)):
+        assert rows["ultrix-48", f"VMCPI, interrupts of {price}"] == pytest.approx(total)
+    assert rows["intel-48", "VMCPI, interrupts of 200"] == pytest.approx(0.33), "it takes none"
     assert rows["intel-48", "VMCPI"] == pytest.approx(0.33), "hardware's is all that its refills cost"
     assert rows["ultrix-48", "MCPI"] is None, "instructions were not all recorded"
 
@@ -112,7 +115,7 @@ def test_displacement_is_what_a_program_waits_for_beyond_what_it_would_without_v
     study: Study, tmp_path: Path
 ) -> None:
     def one(name: str, kib: int, **counted: int) -> dict[str, object]:
-        more = {"cache_kib": {"l1": kib} if kib else {}, "warm": kib > 0, "fetches": "lines"}
+        more = {"swept": {"l1": kib} if kib else {}, "warm": kib > 0, "fetches": "lines"}
         return {**matrix.replay(name, "jacob-mudge", 7, **counted), **more}
 
     replays = []
@@ -121,7 +124,7 @@ def test_displacement_is_what_a_program_waits_for_beyond_what_it_would_without_v
         replays += [one("base", kib, **base), one("ultrix-48", kib, **base | {"data_refs_l2": 20 + kib})]
     write(tmp_path, "mcf@native~reg", replays)
     rows = {
-        (row["organisation"], row["caches"], row["part"]): row["value"]
+        (row["organisation"], row["swept"], row["part"]): row["value"]
         for row in FIGURES["vmcpi"].table(study)
     }  # fmt: skip
     assert rows["base", "", "MCPI"] == pytest.approx((20 * 15 + 520) / 1000)

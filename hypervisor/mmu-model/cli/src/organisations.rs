@@ -40,7 +40,8 @@ pub struct Options {
     /// Whether large pages of the trace are mapped as large as machine and organisation can; else in base pages
     #[arg(long, value_name = "on|off", default_value = "off", action = ArgAction::Set, value_parser = on_or_off)]
     superpages: bool,
-    /// Give the cache of a level these sizes, each in a replay of its own; give it again for another level
+    /// Give something these sizes, each in a replay of its own: the cache of a level (l1, l2, l3) in KiB, all lines (line) in
+    /// bytes, the TLBs of the first level (tlb) in entries; give it again for another
     #[arg(long = "sweep", value_name = "l1=KIB,KIB,…")]
     sweeps: Vec<String>,
     /// Hear the trace twice, and count the second time: with caches and tables as the first has left them
@@ -99,7 +100,7 @@ struct Job {
     machine_name: String,
     hardware: Hardware,
     superpages: bool,
-    /// Sizes of caches that are not the machine's: "l1" and so on, and KiB.
+    /// Sizes that are not the machine's: "l1" and so on and KiB, "line" and bytes, "tlb" and entries.
     sweep: Vec<(String, u64)>,
 }
 
@@ -107,9 +108,13 @@ struct Job {
 fn swept(sweeps: &[String]) -> Result<Vec<Vec<(String, u64)>>, Failure> {
     let mut all = vec![vec![]];
     for sweep in sweeps {
-        let wrong = || format!("--sweep {sweep}: expected a level and sizes in KiB, such as l1=8,16,32");
-        let (level, sizes) =
-            sweep.split_once('=').filter(|(l, _)| ["l1", "l2", "l3"].contains(l)).ok_or_else(wrong)?;
+        let wrong = || {
+            format!(
+                "--sweep {sweep}: expected l1, l2 or l3 and KiB, line and bytes, or tlb and entries, such as l1=8,16,32"
+            )
+        };
+        let known = ["l1", "l2", "l3", "line", "tlb"];
+        let (level, sizes) = sweep.split_once('=').filter(|(l, _)| known.contains(l)).ok_or_else(wrong)?;
         let sizes: Vec<u64> = sizes.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?;
         let with = |found: &Vec<_>, kib| [&found[..], &[(level.to_owned(), kib)]].concat();
         all = all.iter().flat_map(|found| sizes.iter().map(move |kib| with(found, *kib))).collect();
@@ -148,10 +153,7 @@ enum Made {
 
 impl Job {
     fn resize(&mut self) -> Result<(), String> {
-        let resize = |(level, kib): &(String, u64)| {
-            let level = level[1..].parse().expect("a level");
-            self.hardware.machine.resize(level, *kib)
-        };
+        let resize = |(what, size): &(String, u64)| self.hardware.machine.resize(what, *size);
         self.sweep.iter().try_for_each(resize)
     }
 
@@ -177,6 +179,9 @@ impl Job {
             return software::mmu(table(&self.organisation)?, machine, Choice { superpages })
                 .map(|mmu| Made::Software(Box::new(mmu)));
         };
+        if !self.sweep.is_empty() {
+            return Err("nothing is swept where hardware walks two tables; leave out --sweep".to_owned());
+        }
         let cpu = cpu.as_ref().ok_or("hardware that walks two tables is a processor's of today; take i7-3770")?;
         let options = nested::Options { superpages, nested_tlb, front };
         nested::mmu(table(&guest)?, table(&host)?, cpu, options).map(|mmu| Made::Nested(Box::new(mmu)))
@@ -274,7 +279,7 @@ impl Running {
             "machine_name": job.hardware.machine.name,
             "assumptions": job.hardware.machine.assumptions,
             "superpages": job.superpages,
-            "cache_kib": sweep,
+            "swept": sweep,
             "warm": options.warm,
             "fetches": fetches.name(),
             "counters": counters,

@@ -161,11 +161,25 @@ impl Machine {
         }
     }
 
-    /// Give the cache of this level another size.
-    pub fn resize(&mut self, level: usize, kib: u64) -> Result<(), String> {
-        let there = self.cache.len();
-        let missing = || format!("{} has no cache {level}, expected 1 to {there}", self.name);
-        self.cache.get_mut(level.wrapping_sub(1)).ok_or_else(missing)?.kib = kib;
+    /// Give it another size: of the cache of a level, "l1" and so on, in KiB; of all lines, "line", in bytes; of the TLBs
+    /// of the first level, "tlb", in entries.
+    pub fn resize(&mut self, what: &str, size: u64) -> Result<(), String> {
+        match what {
+            "line" => self.cache.iter_mut().for_each(|shape| shape.line = size),
+            "tlb" => {
+                let entries = u32::try_from(size).map_err(|_| format!("tlb: {size} entries are too many"))?;
+                for array in self.tlb.iter_mut().filter(|array| array.level == 1) {
+                    // What looks into all of its entries still does.
+                    array.ways = if array.ways == array.entries { entries } else { array.ways };
+                    array.entries = entries;
+                }
+            }
+            level => {
+                let (level, there) = (level[1..].parse::<usize>().unwrap_or(0), self.cache.len());
+                let missing = || format!("{} has no cache {level}, expected 1 to {there}", self.name);
+                self.cache.get_mut(level.wrapping_sub(1)).ok_or_else(missing)?.kib = size;
+            }
+        }
         self.check()
     }
 
