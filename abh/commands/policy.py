@@ -112,8 +112,11 @@ def unset(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     with binding.connection(args.connect) as connection:
         one = domain.find(connection, args.vm)
         changed = apply.unset(one)
-        report.update(vm=one.name, changed=list(changed))
+        kept = apply.outlived(one)
+        report.update(vm=one.name, changed=list(changed), restart=bool(kept))
         print("\n".join([f"{one.name}: no policy", *(f"  {line}" for line in changed)]))
+        if kept:
+            print(f"  what runs keeps {', '.join(kept)} as it is, until the VM is restarted")
     return Status.SUCCESS
 
 

@@ -151,7 +151,14 @@ def without_hook(domain: Domain, policy: Policy) -> str | None:
 
 def differing(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """Where what runs is not what a restart would bring; of a transient domain, what the policy wants."""
-    live = domain.document(live=True)
     if domain.persistent:
-        return change.differences(live, domain.document(), domain.where)
+        return outlived(domain)
+    live = domain.document(live=True)
     return change.apply(live, policy.vm, hypervisor_of(domain), "", domain.where).said
+
+
+def outlived(domain: Domain) -> tuple[str, ...]:
+    """The places of a persistent domain at which what runs, if it runs, is not what is defined."""
+    if not domain.running or not domain.persistent:
+        return ()
+    return change.differences(domain.document(live=True), domain.document(), domain.where)

@@ -149,6 +149,15 @@ def test_what_runs_and_has_been_taken_back_in_the_domain_needs_a_restart(connect
     one.handle.create()
     run("policy", "apply", "web")
     assert "restart" not in capsys.readouterr().out
+    run("policy", "set", "web", "vm-thp")
+    run("policy", "apply", "web")
+    one.handle.destroy()
+    one.handle.create()
+    assert run("policy", "unset", "web") == 0
+    assert "what runs keeps memoryBacking/nosharepages as it is, until the VM is restarted" in capsys.readouterr().out
+    one.handle.destroy()
+    run("policy", "unset", "web")
+    assert "what runs" not in capsys.readouterr().out
 
 
 def test_a_second_deployment_keeps_what_others_and_libvirt_have_put_there(connection, tmp_path):
