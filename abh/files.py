@@ -13,20 +13,25 @@ from pathlib import Path
 from abh.errors import AbhError
 
 
-def write_text(path: Path, text: str) -> None:
+def write_bytes(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Write beside the target, then rename over it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-                # By the handle: whoever may write to the folder could put a link to another's file under the name.
-                os.fchmod(stream.fileno(), 0o644)
-                stream.write(text)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+        with os.fdopen(handle, "wb") as stream:
+            # By the handle: whoever may write to the folder could put a link to another's file under the name.
+            os.fchmod(stream.fileno(), mode)
+            stream.write(content)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """The same of text; that it cannot be written is an error for users."""
+    try:
+        write_bytes(path, text.encode())
     except OSError as error:
         raise AbhError(
             "a file cannot be written",

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import io
-import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from abh import files
 from abh.errors import AbhError
 from abh.policy import hook
 
@@ -92,11 +92,7 @@ def install(hooks: Path = HOOKS) -> Installed:
         for path in _scripts(hooks):
             _check_ours(path)
         for path, (content, mode) in _files(hooks).items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            new = path.with_name(f".{path.name}.{os.getpid()}")
-            new.write_bytes(content)
-            new.chmod(mode)
-            new.replace(path)
+            files.write_bytes(path, content, mode)
     except OSError as error:
         raise _refused(hooks, error) from error
     return examine(hooks)
@@ -120,11 +116,11 @@ def uninstall(hooks: Path = HOOKS) -> Installed:
 
 def examine(hooks: Path = HOOKS) -> Installed:
     """What is there."""
-    files = _files(hooks)
-    there = {path: path.read_bytes() for path in files if path.is_file()}
+    wanted = _files(hooks)
+    there = {path: path.read_bytes() for path in wanted if path.is_file()}
     if not there:
         return Installed("not installed", ())
-    same = all(there.get(path) == content for path, (content, _) in files.items())
+    same = all(there.get(path) == content for path, (content, _) in wanted.items())
     return Installed("installed" if same else "outdated", tuple(str(path) for path in there))
 
 

@@ -220,6 +220,17 @@ def test_what_is_installed_runs_by_itself_and_refuses(tmp_path):
             assert ("'web 1' requires what cannot be: paging: an emulated domain" in ran.stderr) == bool(ran.returncode)
 
 
+def test_a_link_that_waits_for_the_installation_leads_nowhere(tmp_path):
+    """In a folder that others may write to, by a name that can be guessed."""
+    other = tmp_path / "other"
+    other.write_text("theirs")
+    for folder, name in (("", install.ARCHIVE), ("qemu.d", install.SCRIPT)):
+        (tmp_path / "hooks" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "hooks" / folder / f".{name}.{os.getpid()}").symlink_to(other)
+    assert install.install(tmp_path / "hooks").state == "installed"
+    assert other.read_text() == "theirs" and (tmp_path / "hooks/qemu.d/50-abh").stat().st_mode & 0o777 == 0o755
+
+
 @pytest.mark.parametrize("kind", ["file", "link", "dangling"])
 def test_a_file_of_anothers_with_our_name_is_left_alone(tmp_path, kind):
     script = tmp_path / "qemu.d/50-abh"
