@@ -5,3 +5,4 @@
 here=/main/packages/abh-glibc-system
 mkdir -p "$TREE/usr/lib/abh/stock"
 install -Dm755 $here/in-place "$TREE/usr/lib/abh/in-place"
+install -Dm644 $here/lintian-overrides "$TREE/usr/share/lintian/overrides/abh-glibc-system"

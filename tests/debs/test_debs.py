@@ -161,7 +161,7 @@ def test_the_c_library_takes_the_systems_place_and_gives_it_back(debian):
     for _ in range(2):  # the second time over itself, as an upgrade
         debian.run("dpkg", "-i", *ours)
         assert debian.run("cmp", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/abh/glibc/libc.so.6").returncode == 0
-        assert all(each not in sums() for each in stock.split())
+        assert not set(stock.split()[::2]) & set(sums().split()[::2])
     debian.run("ldconfig")
     tunables = debian.run("/lib64/ld-linux-x86-64.so.2", "--list-tunables").stdout
     assert "glibc.malloc.abh: 0 " in tunables
