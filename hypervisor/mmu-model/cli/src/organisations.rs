@@ -115,6 +115,9 @@ fn swept(sweeps: &[String]) -> Result<Vec<Vec<(String, u64)>>, Failure> {
         };
         let known = ["l1", "l2", "l3", "line", "tlb"];
         let (level, sizes) = sweep.split_once('=').filter(|(l, _)| known.contains(l)).ok_or_else(wrong)?;
+        if all.iter().flatten().any(|(other, _): &(String, u64)| other == level) {
+            return Err(format!("--sweep {sweep}: {level} is swept twice; give all its sizes at once").into());
+        }
         let sizes: Vec<u64> = sizes.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?;
         let with = |found: &Vec<_>, kib| [&found[..], &[(level.to_owned(), kib)]].concat();
         all = all.iter().flat_map(|found| sizes.iter().map(move |kib| with(found, *kib))).collect();

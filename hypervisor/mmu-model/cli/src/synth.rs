@@ -29,7 +29,7 @@ pub struct Options {
     #[arg(long)]
     program: Option<String>,
     /// Another seed, another machine
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, conflicts_with = "program")]
     seed: u64,
 }
 

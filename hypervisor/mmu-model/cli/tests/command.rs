@@ -220,6 +220,9 @@ fn what_no_organisation_can_do_is_said() {
     assert!(large.contains("Leave out --superpages on"), "{large}");
     assert!(wrong(&["--sweep", "l1"]).contains("such as l1=8"));
     assert!(wrong(&["--sweep", "l2=512"]).contains("has no cache 2, expected 1 to 1"));
+    assert!(
+        wrong(&["--sweep", "l1=8", "--sweep", "l1=32"]).contains("l1 is swept twice; give all its sizes at once")
+    );
     assert!(wrong(&["--sweep", "line=24"]).contains("a line of 24 bytes, expected a power of two from 16"));
     assert!(wrong(&["--machine", "jacob-mudge", "--sweep", "tlb=16"]).contains("16 of 16 reserved, expected fewer"));
     assert!(wrong(&["--sweep", "tlb=0"]).contains("it holds nothing"));
@@ -257,5 +260,6 @@ fn programs_of_the_thesis_are_recorded_and_replayed() {
     assert!(recorded.contains("1134375 accesses"), "{recorded}"); // a fetch for each 32 of data
     let said = out(&["organisations", trace.to_str().unwrap(), "--organisation", "h512"]);
     assert!(said.contains("\"mismatches\": 0") && said.contains("\"pages_mapped\": 1965"), "{said}");
+    assert!(error(&["synth", "t", "--program", "mm", "--seed", "2"]).contains("cannot be used with"));
     assert!(error(&["synth", trace.to_str().unwrap(), "--program", "go"]).contains("expected nsieve, heapsort, mm"));
 }
