@@ -158,6 +158,27 @@ def test_collapsing_that_the_kernel_refuses_is_refused_where_it_is_required(mach
     assert len(begun) == 2
 
 
+@pytest.mark.parametrize(("program", "refuses"), [("exit 0", False), ("echo no >&2; exit 1", True), (None, True)])
+def test_superpages_of_xens_are_asked_for_and_enforced(machine, tmp_path, monkeypatch, program, refuses):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    if program:
+        (tools / "xen-superpages").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/told\n{program}\n')
+        (tools / "xen-superpages").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools), prepend=":")
+    for attribute in ("policy='p'", "required='domain'"):
+        tree = domain_of("[host.domain]\nshadow_superpages = 'on'\n[vm]\nksm = false", attribute)
+        tree.set("type", "xen")
+        tree.set("id", "7")
+        if refuses and "required" in attribute:
+            with pytest.raises(hook.Refused, match="domain: shadow_superpages: ") as error:
+                hook.started(tree, machine.root, machine.proc)
+            assert ("no" if program else "xen-superpages") in str(error.value)
+        else:
+            hook.started(tree, machine.root, machine.proc)
+    assert not program or (tmp_path / "told").read_text() == "7 on\n"
+
+
 def test_the_log_names_the_vm(monkeypatch, capsys):
     lines = []
     monkeypatch.setattr(hook.syslog, "syslog", lambda _level, line: lines.append(line))
