@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from abh.policy import host
 from abh.policy.evidence import Evidence
-from abh.policy.memory import HUGE, Mapping, Range
+from abh.policy.memory import AT_LEAST, HUGE, PAGE, Mapping, Range
 
-PAGE = 4096
 PAGES = HUGE // PAGE
 ORDER = 9  # of a hugepage, in the kernel's lists of free memory
 
@@ -118,4 +117,7 @@ def _piece(start: int, end: int, there: Sequence[tuple[Range, int]], why: str) -
     if swapped:
         return False, "some of it is swapped out"
     pages = sum(pages for _, pages in there)
-    return False, f"base pages{'' if pages == PAGES else ', some of it not touched'}: {why}"
+    part = ", some of it not touched" if pages < PAGES else ""
+    if pages < AT_LEAST:
+        part = ", less than half of it touched, which a collapse leaves as it is"
+    return False, f"base pages{part}: {why}"

@@ -109,8 +109,9 @@ class _Look:
     def ask(self, connection: Any, until: float) -> None:
         """Has the guest say all that is asked of it; what it says, or why it does not, the evidence keeps."""
         seen, switches = self.seen, self.policy.guest.sysfs if self.policy else ()
+        patience_s = max(1.0, min(GUEST_S, until - time.monotonic()))
         try:
-            seen.agent = guest.Agent(domain.find(connection, self.one.uuid), min(GUEST_S, until - time.monotonic()))
+            seen.agent = guest.Agent(domain.find(connection, self.one.uuid), patience_s)
             with contextlib.suppress(Unreadable):
                 _ = seen.frames
             for path in switches:

@@ -293,10 +293,12 @@ def test_each_range_has_its_reason(machine, monkeypatch):
     found = reasons(
         machine, monkeypatch, Range(BASE, BASE + HUGE, huge=True), Range(BASE + HUGE, BASE + 2 * HUGE),
         Range(BASE + 2 * HUGE, BASE + 2 * HUGE + 4096), Range(BASE + 3 * HUGE, BASE + 4 * HUGE, swapped=True),
+        Range(BASE + 4 * HUGE, BASE + 4 * HUGE + memory.AT_LEAST * 4096),
     )  # fmt: skip
-    words = ["a hugepage", "base pages: the host has no free memory in pieces", "some of it not touched", "swapped out"]
-    assert len(found) == 5 and all(word in reason for word, (_, _, reason) in zip(words, found, strict=False))
-    assert found[4] == (8192, 4096, "the guest has not touched it yet")
+    words = ["a hugepage", "base pages: the host has no free memory in pieces", "less than half of it touched"]
+    words += ["swapped out", "some of it not touched"]
+    assert len(found) == 6 and all(word in reason for word, (_, _, reason) in zip(words, found, strict=False))
+    assert found[5] == (10240, 2048, "the guest has not touched it yet")
 
 
 def test_memory_that_is_not_aligned_has_ends_that_cannot_be_huge(machine, monkeypatch):
