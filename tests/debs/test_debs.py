@@ -173,6 +173,9 @@ def test_the_c_library_takes_the_systems_place_and_gives_it_back(debian):
     assert where == "/usr/lib/abh/stock/libc.so.6"
     refused = debian.run("dpkg", "--remove", "abh-glibc", check=False)
     assert refused.returncode != 0 and "dependency problems" in refused.stderr
+    for script, word, there in (("prerm", "remove", True), ("postinst", "abort-remove", False)):  # given up half way
+        debian.run(f"/var/lib/dpkg/info/abh-glibc-system.{script}", word)
+        assert (sums() == stock) == there
     debian.run("dpkg", "--purge", "abh-glibc-system")
     assert sums() == stock
     debian.run("dpkg", "--purge", "abh-glibc")
