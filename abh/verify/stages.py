@@ -297,7 +297,7 @@ STAGES = {
         Stage("itanium", "the Itanium machine's crates", 0.1,
               partial(_cargo, "itanium-tests"), ("hypervisor/itanium", "hypervisor/mmu-model", "recipes"),
               ("itanium-tests",)),
-        Stage("policy", "per-VM policy on a real libvirt, with KVM, with Xen: hook, lies, hostile names", 14, _policy,
+        Stage("policy", "per-VM policy on a real libvirt, with KVM, with Xen: hook, lies, hostile names", 18, _policy,
               ("abh", "vm-configs", "tests/policy", "tests/hosts", "docs/policy.md"),
               ("linux", "xen", "qemu", "libvirt-image", "libvirt-initramfs", "libvirt-tests"), ("libvirt", "cluster"),
               memory_mib=2600),
