@@ -110,9 +110,16 @@ NUMBERS: Mapping[str, Callable[[Study], list[Two]]] = {
 }
 
 
+def _nothing(study: Study) -> bool:
+    """Whether there is no number to any reading."""
+    return not replays.replays(study) and not replays.made_up(study)
+
+
 def table(study: Study) -> list[dict[str, object]]:
     """The CSV: all readings, and what numbers there are."""
     rows: list[dict[str, object]] = []
+    if _nothing(study):
+        return rows
     for paper in SOURCES:
         for each in reference.readings(paper):
             said = {"source": paper, "of": each.of, "says": each.says, "taken": each.taken, "other": each.other}
@@ -129,6 +136,8 @@ def table(study: Study) -> list[dict[str, object]]:
 
 def render(study: Study) -> Markup:
     """The HTML: a row for each, with the numbers below the words."""
+    if _nothing(study):
+        return Markup("<p>Nothing was replayed: <code>{}</code> does.</p>").format(COMMAND)
     notes = panels.Notes("note-readings")
     heads = ("of", "the source says", "taken", "the other would give")
     head = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in heads)

@@ -211,6 +211,10 @@ def write_asked(folder: Path) -> Path:
     }
     made_up = {"fingerprint": "", "kind": "modelled", "lines": [line]}
     thesis.write_text(json.dumps(made_up), encoding="utf-8")
+    anew = folder / "mmu/organisations" / organisations.of_program(next(iter(organisations.PROGRAMS)))
+    anew.parent.mkdir(parents=True, exist_ok=True)
+    program = {"fingerprint": "", "program": anew.stem, "replays": [replay("g16", "r4700", 37)]}
+    anew.write_text(json.dumps(program), encoding="utf-8")
     walks = {"walk_share": {"value": 0.25, "unit": "ratio", "kind": "measured", "runs": 7}}
     real = result("mcf", "native", "thp") | {"run": "mcf@bare-metal~thp", "environment": "bare-metal", "values": walks}
     real |= {"repeats": 7, "processor": "a Skylake", "microarchitecture": "intel-skylake"}
