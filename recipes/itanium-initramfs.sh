@@ -1,0 +1,13 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Builds the first process of the Itanium machine, and packs it.
+# In: /main (the checkout), /in/ia64-gcc; scratch: /obj; out: /out.
+set -eu
+mkdir -p /obj/root/dev
+/in/ia64-gcc/bin/ia64-linux-gnu-gcc -O2 -fwrapv -fno-optimize-sibling-calls -Wall -Werror -ffreestanding -nostdlib -static -o /obj/root/init \
+	/main/tests/itanium/boot/start.S /main/tests/itanium/boot/init.c -lgcc
+cp /obj/root/init /out/
+# The kernel opens its console before it has mounted anything on /dev: its own archive has the node.
+cd /obj/root
+find . -exec touch -h -d @0 {} +
+find . | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0 --reproducible >/out/initramfs.cpio

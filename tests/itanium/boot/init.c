@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+// The first process of the machine that is tested: does a little of all that a kernel is for, says whether it was
+// right, and ends the machine. Without a C library, as there is none for this architecture.
+typedef unsigned long word;
+
+long call(long a, long b, long c, long d, long e, long f, long number);
+
+enum {
+	READ = 1026,
+	WRITE = 1027,
+	OPEN = 1028,
+	CLOSE = 1029,
+	EXIT = 1025,
+	GETPID = 1041,
+	MKDIR = 1055,
+	MOUNT = 1043,
+	REBOOT = 1096,
+	WAIT = 1126,
+	CLONE = 1128,
+	MMAP = 1151,
+	MUNMAP = 1152,
+	SLEEP = 1168,
+	MPROTECT = 1155,
+	DUP = 1057
+};
+enum { CHILD = 17, PAGE = 16384 };
+
+static long of(long number, long a, long b, long c)
+{
+	return call(a, b, c, 0, 0, 0, number);
+}
+
+static word length(const char *text)
+{
+	word n = 0;
+
+	while (text[n])
+		n++;
+	return n;
+}
+
+static void say(const char *text)
+{
+	of(WRITE, 1, (long)text, length(text));
+}
+
+static void say_number(const char *what, long number)
+{
+	char text[24];
+	int at = sizeof(text);
+	word left = number < 0 ? -number : number;
+
+	text[--at] = 0;
+	text[--at] = '\n';
+	do
+		text[--at] = '0' + left % 10;
+	while (left /= 10);
+	if (number < 0)
+		text[--at] = '-';
+	say(what);
+	say(text + at);
+}
+
+static int failed;
+
+static void check(const char *what, int well)
+{
+	say(well ? "ok " : "FAILED ");
+	say(what);
+	say("\n");
+	failed |= !well;
+}
+
+// The first lines of a file.
+static void show(const char *path, int lines)
+{
+	static char text[4096];
+	long got, file = of(OPEN, (long)path, 0, 0);
+
+	check(path, file >= 0);
+	got = of(READ, file, (long)text, sizeof(text) - 1);
+	of(CLOSE, file, 0, 0);
+	for (long at = 0; at < got; at++) {
+		if (text[at] == '\n' && !--lines)
+			got = at + 1;
+	}
+	of(WRITE, 1, (long)text, got > 0 ? got : 0);
+}
+
+static word *map(word bytes)
+{
+	return (word *)call(0, bytes, 3, 0x22, -1, 0, MMAP);
+}
+
+// Each page has a number of its own, before a child has changed its copies and after.
+static void memory(word megabytes)
+{
+	word bytes = megabytes << 20, wrong = 0;
+	word *all = map(bytes);
+	int status = 0;
+	long child;
+
+	for (word at = 0; at < bytes; at += PAGE)
+		all[at / 8] = at ^ 0x5a5a;
+	child = of(CLONE, CHILD, 0, 0);
+	if (!child) {
+		for (word at = 0; at < bytes; at += PAGE)
+			all[at / 8 + 1] = all[at / 8]++;
+		of(EXIT, all[bytes / 16] == ((bytes / 2) ^ 0x5a5a) + 1 ? 42 : 1, 0, 0);
+	}
+	call(child, (long)&status, 0, 0, 0, 0, WAIT);
+	check("a child has memory of its own", child > 0 && status == 42 << 8);
+	for (word at = 0; at < bytes; at += PAGE)
+		wrong += all[at / 8] != (at ^ 0x5a5a) || all[at / 8 + 1];
+	check("memory is what was written", !wrong);
+	check("memory goes", !of(MUNMAP, (long)all, bytes, 0));
+}
+
+// Deep enough that registers are stored and loaded again, with values that tell.
+static long deep(long n, long a, long b, long c)
+{
+	if (!n)
+		return a ^ b ^ c;
+	return deep(n - 1, a + n, b * 3, c ^ a) + n - (a & 1);
+}
+
+static long deep_again(long n)
+{
+	long a = 1, b = 7, c = 0, sum = 0, odd[200];
+
+	for (long at = n; at; at--) {
+		odd[at] = a & 1;
+		c ^= a;
+		a += at;
+		b *= 3;
+	}
+	for (long at = 1; at <= n; at++)
+		sum += at - odd[at];
+	return sum + (a ^ b ^ c);
+}
+
+static double volatile thousand = 1000.0, three = 3.0;
+
+int main(void)
+{
+	long pause[2] = { 0, 30000000 };
+
+	say("\ninit: here\n");
+	check("it is the first process", of(GETPID, 0, 0, 0) == 1);
+	of(MKDIR, (long)"/proc", 0755, 0);
+	check("/proc is mounted", !call((long)"proc", (long)"/proc", (long)"proc", 0, 0, 0, MOUNT));
+	show("/proc/cpuinfo", 13);
+	show("/proc/meminfo", 2);
+	check("registers come back from memory", deep(150, 1, 7, 0) == deep_again(150));
+	check("divisions are right", (long)(thousand / three * 3e6) == 1000000000 && 1000000007L % (word)thousand == 7);
+	memory(32);
+	check("time goes on", !of(SLEEP, (long)pause, 0, 0));
+	show("/proc/interrupts", 8);
+	say_number("init: failed ", failed);
+	say(failed ? "init: something is wrong\n" : "init: all is well\n");
+	call(0xfee1dead, 672274793, 0x01234567, 0, 0, 0, REBOOT);
+	return 1;
+}
