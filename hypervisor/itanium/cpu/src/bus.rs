@@ -12,6 +12,12 @@ pub trait Bus {
     /// Stores the lower `size` bytes, 1 to 8, of a word.
     fn store(&mut self, physical: u64, size: u32, value: u64, attribute: Attribute) -> Option<()>;
 
+    /// An external interrupt that devices have for the processor. Asked after each access that is not cacheable, as
+    /// nothing else a program does reaches a device.
+    fn interrupt(&mut self) -> Option<u8> {
+        None
+    }
+
     /// A bundle.
     fn fetch(&mut self, physical: u64) -> Option<u128> {
         let low = self.load(physical, 8, Attribute::WriteBack)?;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! The processor's state.
 
+use std::ops::Range;
+
 use itanium_mmu::config::Config;
 use itanium_mmu::fields::Pte;
 use itanium_mmu::mmu::Mmu;
@@ -101,6 +103,8 @@ pub struct Cpu {
     pub(crate) trail: Vec<(u64, u64)>,
     /// What the page that instructions come from says; nothing in physical mode.
     pub(crate) code_page: Pte,
+    /// Physical addresses of code whose breaks are calls of the firmware's.
+    pub(crate) firmware: Range<u64>,
     #[serde(skip)]
     pub(crate) branch: Option<(u64, u8)>,
     #[serde(skip)]
@@ -137,6 +141,7 @@ impl Cpu {
             unfinished: 0,
             trail: vec![],
             code_page: Pte(0),
+            firmware: 0..0,
             branch: None,
             remembered: Remembered::default(),
             decoded: Decoded::default(),
@@ -149,6 +154,17 @@ impl Cpu {
     /// Where it is: the address of a bundle, and a slot.
     pub const fn place(&self) -> (u64, u8) {
         (self.ip, self.slot)
+    }
+
+    /// A break of code at these physical addresses ends a run with [`crate::Stop::Called`], for firmware to be more than
+    /// what is in memory.
+    pub const fn set_firmware(&mut self, code: Range<u64>) {
+        self.firmware = code;
+    }
+
+    /// Where registers of the stack are stored next; what is in them already is not.
+    pub fn set_backing_store(&mut self, address: u64) {
+        self.set_bspstore(address);
     }
 
     /// The processor status register.

@@ -36,6 +36,15 @@ impl std::fmt::Display for Stuck {
 
 impl std::error::Error for Stuck {}
 
+/// Why a run ended as it should.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// So many instructions were executed.
+    Reached,
+    /// Firmware did a break with this immediate, which is over: the next instruction is the one behind it.
+    Called(u64),
+}
+
 /// What ends an instruction early.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Trouble {
@@ -77,6 +86,8 @@ pub fn stuck(why: impl Into<String>) -> Trouble {
 }
 
 const GENERAL: u64 = 0x5400;
+/// The vector of breaks.
+pub const BREAK: u64 = 0x2c00;
 
 /// One without more to say.
 pub fn at(vector: u64, isr: u64) -> Trouble {

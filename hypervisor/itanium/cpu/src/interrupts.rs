@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cpu::{Cpu, cr};
+use crate::cpu::{Cpu, ar, cr};
 use crate::interruption::{Done, Interruption};
 use crate::psr;
 
@@ -104,6 +104,17 @@ impl Cpu {
 
     pub(crate) fn requested(&self, word: usize) -> u64 {
         self.interrupts.requested[word]
+    }
+
+    /// Time goes on to the timer's match, with nothing executed: by how much; none where there is no match to come.
+    pub fn skip_to_timer(&mut self) -> Option<u64> {
+        if self.interrupts.timer == u64::MAX || self.cr[cr::ITV] >> 16 & 1 != 0 {
+            return None;
+        }
+        let left = self.interrupts.timer.saturating_sub(self.instructions);
+        self.ar[ar::ITC] = self.ar[ar::ITC].wrapping_add(left);
+        self.interrupts.timer = self.instructions;
+        Some(left)
     }
 
     /// Whether an interrupt waits that would be taken if they were on.

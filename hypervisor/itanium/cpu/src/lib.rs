@@ -20,4 +20,4 @@ mod run;
 pub use bus::Bus;
 pub use cpu::Cpu;
 pub use exec::{covered, missing};
-pub use interruption::{Interruption, Stuck, Trouble};
+pub use interruption::{Interruption, Stop, Stuck, Trouble};

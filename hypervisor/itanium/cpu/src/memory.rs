@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-//! Data in memory: addresses are translated, and what that gave is remembered as long as nothing that decides it changes.
+//! Data in memory: addresses are translated, and what that gave is remembered as long as the first-level TLB would give it
+//! again. The MMU is told of each such answer, so that it counts and replaces as if it had given it.
 
 use itanium_mmu::fault::{Kind, Kinds};
 use itanium_mmu::fields::{Attribute, Pte};
-use itanium_mmu::mmu::{Access, Hit, Psr};
+use itanium_mmu::mmu::{Access, Hit, Psr, Ticket};
+use itanium_mmu::tlb::Side;
 
 use crate::bus::{Bus, Walked};
 use crate::cpu::{Cpu, ar, cr};
@@ -25,7 +27,7 @@ const BY_DCR: [(u32, Kind); 8] = [
 ];
 
 fn way(access: Access, address: u64) -> usize {
-    access as usize * WAYS + (address >> 12) as usize % WAYS
+    access as usize * WAYS + (address >> 12 ^ address >> 58) as usize % WAYS
 }
 
 #[derive(Clone, Copy)]
@@ -36,6 +38,8 @@ struct Answer {
     physical: u64,
     attribute: Attribute,
     pte: Pte,
+    /// None in physical mode.
+    ticket: Option<Ticket>,
 }
 
 /// Answers of the MMU, for pieces of 4 KiB, by kind of access.
@@ -76,17 +80,29 @@ impl Cpu {
         Ok((hit.physical, hit.attribute))
     }
 
-    /// What decides answers, but for the MMU's own state.
-    fn deciding(&self) -> u64 {
-        self.psr & psr::TRANSLATION | self.ar[ar::RSC] >> 2 & 3
+    /// What decides whether an access may be done, but for the MMU's own state.
+    fn deciding(&self, access: Access) -> u64 {
+        match access {
+            Access::Fetch => self.psr & (psr::IT | psr::PK | psr::IA | psr::CPL),
+            Access::StackRead | Access::StackWrite => {
+                self.psr & (psr::RT | psr::PK | psr::DA) | self.ar[ar::RSC] >> 2 & 3
+            }
+            _ => self.psr & (psr::DT | psr::PK | psr::DA | psr::CPL),
+        }
     }
 
     fn recall(&mut self, access: Access, address: u64) -> Option<Place> {
-        let answer = self.remembered.0.get(way(access, address))?.filter(|answer| {
-            answer.page == address >> 12
-                && answer.mode == self.deciding()
-                && answer.generation == self.mmu.generation()
-        })?;
+        let answer = self.remembered.0.get(way(access, address))?.as_ref()?;
+        if answer.page != address >> 12
+            || answer.mode != self.deciding(access)
+            || answer.generation != self.mmu.generation()
+        {
+            return None;
+        }
+        let side = if access == Access::Fetch { Side::Instruction } else { Side::Data };
+        if answer.ticket.is_some_and(|ticket| !self.mmu.again(side, ticket)) {
+            return None;
+        }
         if access == Access::Fetch {
             self.code_page = answer.pte;
         }
@@ -98,16 +114,20 @@ impl Cpu {
         if access == Access::Fetch {
             self.code_page = pte;
         }
+        if hit.translation.is_some() && hit.ticket.is_none() {
+            return; // without a first level, the second is to see each access
+        }
         if self.remembered.0.is_empty() {
             self.remembered.0 = vec![None; 8 * WAYS];
         }
         self.remembered.0[way(access, address)] = Some(Answer {
             page: address >> 12,
-            mode: self.deciding(),
+            mode: self.deciding(access),
             generation: self.mmu.generation(),
             physical: hit.physical & !0xfff,
             attribute: hit.attribute,
             pte,
+            ticket: hit.ticket,
         });
     }
 
@@ -120,6 +140,9 @@ impl Cpu {
         let (state, mut walked) = (self.mode(Access::Read), self.walker(bus));
         let found = self.mmu.speculate(&mut walked, state, Access::Read, address, defer);
         let hit = found.map_err(|fault| of_mmu(&fault, isr))?;
+        if let Some(hit) = &hit {
+            self.remember(Access::Read, address, hit);
+        }
         Ok(hit.map(|hit| (hit.physical, hit.attribute)))
     }
 
@@ -142,8 +165,8 @@ impl Cpu {
         Walked { bus, big_endian: self.cr[cr::DCR] >> 1 & 1 != 0 }
     }
 
-    pub(crate) fn load_physical(bus: &mut dyn Bus, at: u64, size: u32, big_endian: bool) -> Done<u64> {
-        Self::load_place(bus, (at, Attribute::WriteBack), size, big_endian)
+    pub(crate) fn load_physical(&mut self, bus: &mut dyn Bus, at: u64, size: u32, big_endian: bool) -> Done<u64> {
+        self.load_place(bus, (at, Attribute::WriteBack), size, big_endian)
     }
 
     pub(crate) fn store_physical(
@@ -157,9 +180,10 @@ impl Cpu {
         self.store_place(bus, (at, Attribute::WriteBack), size, value, big_endian)
     }
 
-    pub(crate) fn load_place(bus: &mut dyn Bus, place: Place, size: u32, big_endian: bool) -> Done<u64> {
+    pub(crate) fn load_place(&mut self, bus: &mut dyn Bus, place: Place, size: u32, big_endian: bool) -> Done<u64> {
         let at = place.0 & !(1 << 63);
         let word = bus.load(at, size, place.1).ok_or_else(|| nothing_there("load", at, size))?;
+        self.hear(bus, place.1);
         Ok(if big_endian { word.swap_bytes() >> (64 - 8 * size) } else { word })
     }
 
@@ -175,7 +199,18 @@ impl Cpu {
         let value = if size < 8 { value & ((1 << (8 * size)) - 1) } else { value };
         let value = if big_endian { value.swap_bytes() >> (64 - 8 * size) } else { value };
         self.alat.stored(at, size);
-        bus.store(at, size, value, place.1).ok_or_else(|| nothing_there("store", at, size))
+        bus.store(at, size, value, place.1).ok_or_else(|| nothing_there("store", at, size))?;
+        self.hear(bus, place.1);
+        Ok(())
+    }
+
+    /// What devices say after an access.
+    fn hear(&mut self, bus: &mut dyn Bus, attribute: Attribute) {
+        if attribute != Attribute::WriteBack {
+            while let Some(vector) = bus.interrupt() {
+                self.request(vector);
+            }
+        }
     }
 }
 

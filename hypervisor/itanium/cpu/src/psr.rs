@@ -76,8 +76,6 @@ pub const LOW: u64 = SYSTEM | DB | LP | TB | RT;
 pub const ONCE: u64 = ID | DA | DD | ED | IA;
 /// What an interruption keeps: all else becomes 0, or DCR's (table 3-2, from memory, and another implementation).
 pub const KEPT: u64 = UP | MFL | MFH | PK | DT | RT | MC | IT;
-/// What decides how addresses are translated.
-pub const TRANSLATION: u64 = IC | PK | DT | RT | IT | DA | IA | CPL;
 /// The privilege level.
 pub const CPL: u64 = 3 << 32;
 /// Which slot is next.

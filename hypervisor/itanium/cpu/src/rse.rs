@@ -81,7 +81,7 @@ impl Cpu {
     fn fill(&mut self, bus: &mut dyn Bus, isr: u64) -> Done {
         let at = self.rse.bspstore.wrapping_sub(8);
         let physical = self.stack_address(bus, Access::StackRead, at, R | RS | isr)?;
-        let word = Self::load_physical(bus, physical, 8, self.stack_big_endian())?;
+        let word = self.load_physical(bus, physical, 8, self.stack_big_endian())?;
         if slot(at) == 63 {
             self.ar[ar::RNAT] = word;
         } else {

@@ -7,7 +7,7 @@ use itanium_mmu::mmu::Access;
 use crate::bus::Bus;
 use crate::cpu::{Cpu, ar, cr};
 use crate::exec::Op;
-use crate::interruption::{Done, Interruption, NI, Stuck, Trouble, X, stuck};
+use crate::interruption::{BREAK, Done, Interruption, NI, Stop, Stuck, Trouble, X, stuck};
 use crate::psr;
 
 /// Bundles that have been decoded, by their physical address. An entry is right if the bundle in memory is the one that
@@ -52,24 +52,41 @@ const UNFINISHED: u32 = 64;
 const TRAIL: usize = 16;
 
 impl Cpu {
-    /// Executes until this many instructions have been, or a few more, or something stops it.
-    pub fn run(&mut self, bus: &mut dyn Bus, until: u64) -> Result<(), Stuck> {
+    /// Executes until this many instructions have been, or a few more, or firmware calls, or something stops it.
+    pub fn run(&mut self, bus: &mut dyn Bus, until: u64) -> Result<Stop, Stuck> {
         let mut decoded = std::mem::take(&mut self.decoded);
         if decoded.0.is_empty() {
             decoded.0 = vec![Entry { raw: 0, slots: 3, ops: [Op::illegal(); 3] }; ENTRIES];
             // A bundle of zeros is what an empty entry would be taken for.
             decoded.0.fill(Entry::of(0));
         }
-        let mut result = Ok(());
-        while result.is_ok() && self.instructions < until {
+        let mut result = Ok(Stop::Reached);
+        while result == Ok(Stop::Reached) && self.instructions < until {
             result = match self.bundle(&mut decoded, bus) {
-                Ok(()) => Ok(()),
-                Err(Trouble::Interruption(interruption)) => self.deliver(&interruption),
+                Ok(()) => Ok(Stop::Reached),
+                Err(Trouble::Interruption(interruption)) => match self.called(bus, &interruption) {
+                    Some(immediate) => Ok(Stop::Called(immediate)),
+                    None => self.deliver(&interruption).map(|()| Stop::Reached),
+                },
                 Err(Trouble::Stuck(stuck)) => Err(*stuck),
             };
         }
         self.decoded = decoded;
         result.map_err(|stuck| self.report(bus, &stuck))
+    }
+
+    /// The immediate of a break that firmware did, which is over then.
+    fn called(&mut self, bus: &mut dyn Bus, interruption: &Interruption) -> Option<u64> {
+        if interruption.vector != BREAK || self.firmware.is_empty() {
+            return None;
+        }
+        let (at, _) = self.translate(bus, Access::Fetch, self.ip, X).ok()?;
+        if !self.firmware.contains(&(at & !(1 << 63))) {
+            return None;
+        }
+        self.instructions += 1;
+        (self.ip, self.slot) = if self.slot == 2 { (self.ip + 16, 0) } else { (self.ip, self.slot + 1) };
+        interruption.iim
     }
 
     fn bundle(&mut self, decoded: &mut Decoded, bus: &mut dyn Bus) -> Done {

@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{BEGIN, Machine, START, alone};
+use common::{BEGIN, Machine, START};
+use itanium_decode::program::alone;
 
 /// As in the MMU's tests: a generator of numbers that needs no crate.
 struct Random(u64);

@@ -4,6 +4,8 @@
 mod common;
 
 use common::{BEGIN, Machine, START, TABLE};
+use itanium_mmu::config::Config;
+use itanium_mmu::mmu::Mmu;
 
 /// A program that computes for ever.
 fn at_work() -> Machine {
@@ -61,6 +63,63 @@ fn a_snapshot_goes_on_as_the_original() {
     restored.run(5_000).expect("no end");
     assert!(state(&machine) == state(&restored));
     assert_eq!(serde_json::to_string(&machine.cpu).unwrap(), serde_json::to_string(&restored.cpu).unwrap());
+}
+
+/// Data of eight pages, in an order that a small TLB holds some of; a handler puts in what is missed.
+fn with_misses(config: Config) -> Machine {
+    let mut machine = Machine::new(&format!(
+        "{BEGIN}
+        movl r5=0x60000
+        movl r6=0x7000
+        movl r9=0x3ff8
+        ssm 0x20000
+        again:
+        adds r7=1,r7
+        shladd r8=r7,3,r8
+        dep r10=r8,r0,9,6
+        and r11=r6,r10
+        and r12=r9,r8
+        add r13=r5,r11
+        ld8 r14=[r13]
+        add r14=r14,r7
+        add r15=r5,r12
+        st8 [r13]=r14
+        st8 [r15]=r7
+        br.few @again"
+    ));
+    machine.cpu.mmu = Mmu::new(config);
+    machine.put(
+        TABLE + 0x1000,
+        "mov r16=cr.ifa
+        movl r17=0x661
+        shr.u r16=r16,12
+        shl r16=r16,12
+        or r16=r16,r17
+        itc.d r16
+        rfi",
+    );
+    machine
+}
+
+#[test]
+fn what_is_remembered_of_addresses_changes_no_count() {
+    for first_entries in [0, 2, 32] {
+        let begin = || with_misses(Config { first_entries, cache_entries: 4, ..Config::default() });
+        let (mut whole, mut forgetful) = (begin(), begin());
+        whole.run(8_000).expect("no end");
+        while forgetful.cpu.instructions < whole.cpu.instructions {
+            // A processor that is read from text remembers nothing.
+            let text = serde_json::to_string(&forgetful.cpu).expect("a processor can be written");
+            forgetful.cpu = serde_json::from_str(&text).expect("what was written can be read");
+            forgetful.run(1).expect("no end");
+        }
+        assert!(state(&whole) == state(&forgetful));
+        let counted = whole.cpu.mmu.counters();
+        assert!(counted == forgetful.cpu.mmu.counters(), "{counted:?}");
+        assert!(counted.data.overwritten > 20 && counted.data.lookups > 500, "{counted:?}");
+        let hits = counted.data.first_misses < counted.data.lookups;
+        assert_eq!(hits, first_entries > 0, "{counted:?}");
+    }
 }
 
 #[test]

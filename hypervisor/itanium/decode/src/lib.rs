@@ -8,9 +8,11 @@
 pub mod assemble;
 pub mod bundle;
 pub mod operand;
+pub mod program;
 pub mod table;
 
 pub use assemble::assemble;
 pub use bundle::{Bundle, Unit};
 pub use operand::Operand;
+pub use program::program;
 pub use table::{Form, Instruction, decode};

@@ -40,9 +40,9 @@ impl Mmu {
             return Err(Refused::RegisterField);
         }
         let translation = self.made(side, pte, itir, ifa)?;
-        self.generation += 1;
         let purged = self.tlb_mut(side).purge_cache(&translation.range);
         self.tlb_mut(side).register(register, translation);
+        self.settle(side);
         let counters = self.counters.of(side);
         counters.register_insertions += 1;
         counters.purged += purged;
@@ -64,9 +64,11 @@ impl Mmu {
 
     /// Puts a translation that overlaps no register into the cache.
     pub(crate) fn insert_cache(&mut self, side: Side, translation: Translation) -> Place {
-        self.generation += 1;
         let purged = self.tlb_mut(side).purge_cache(&translation.range);
         let (place, overwrote) = self.tlb_mut(side).cache(translation);
+        if overwrote || purged != 0 {
+            self.settle(side);
+        }
         let counters = self.counters.of(side);
         counters.purged += purged;
         counters.overwritten += u64::from(overwrote);

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::first::Ticket;
 pub use crate::insert::Refused;
 pub use crate::purge::Broadcast;
 pub use crate::translate::{Access, Hit, Psr};
@@ -124,10 +125,31 @@ impl Mmu {
         }
     }
 
-    /// Changes whenever an answer may: a processor that remembers answers forgets them then. What it so answers
-    /// itself is not counted here.
+    /// Changes whenever registers do that answers depend on. An answer that a processor remembers is right as long as
+    /// this stays, and [`Self::again`] knows its ticket.
     pub const fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Whether what was found with this ticket is still in the first level, and so would be found again. It is counted,
+    /// and noted as a use, as if it had been looked for: remembering changes no count.
+    #[inline]
+    pub fn again(&mut self, side: Side, ticket: Ticket) -> bool {
+        let (first, counters) = match side {
+            Side::Instruction => (&mut self.first_instruction, &mut self.counters.instruction),
+            Side::Data => (&mut self.first_data, &mut self.counters.data),
+        };
+        let there = first.again(ticket);
+        counters.lookups += u64::from(there);
+        there
+    }
+
+    /// Translations have left a side's second level.
+    pub(crate) fn settle(&mut self, side: Side) {
+        match side {
+            Side::Instruction => self.first_instruction.settle(&self.instruction),
+            Side::Data => self.first_data.settle(&self.data),
+        }
     }
 
     /// What has been counted.

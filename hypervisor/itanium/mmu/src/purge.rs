@@ -43,10 +43,10 @@ impl Mmu {
 
     /// `ptc.e`: both caches are emptied. One step does it: firmware is to say so of this processor (PAL_PTCE_INFO).
     pub fn ptc_e(&mut self) {
-        self.generation += 1;
         for side in [Side::Instruction, Side::Data] {
             let gone = self.tlb_mut(side).purge_all_cache();
             self.counters.of(side).purged += gone;
+            self.settle(side);
         }
     }
 
@@ -54,10 +54,10 @@ impl Mmu {
     /// (SDM vol. 3, ptr).
     pub fn ptr(&mut self, side: Side, va: u64, size: Itir) -> Result<(), Refused> {
         let range = self.purgeable(va, size)?;
-        self.generation += 1;
         let tlb = self.tlb_mut(side);
         let gone = tlb.purge_registers(&range) + tlb.purge_cache(&range);
         self.counters.of(side).purged += gone;
+        self.settle(side);
         Ok(())
     }
 
@@ -70,10 +70,12 @@ impl Mmu {
     }
 
     fn purge_caches(&mut self, range: &Range) {
-        self.generation += 1;
         for side in [Side::Instruction, Side::Data] {
             let gone = self.tlb_mut(side).purge_cache(range);
             self.counters.of(side).purged += gone;
+            if gone != 0 {
+                self.settle(side);
+            }
         }
     }
 }

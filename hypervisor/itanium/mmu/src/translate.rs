@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Kind, Kinds};
 use crate::fields::{Attribute, bits};
+use crate::first::Ticket;
 use crate::mmu::{Memory, Mmu};
 use crate::rights::{self, EXECUTE, READ, WRITE};
 use crate::tlb::{Place, Side, Translation};
@@ -92,7 +93,12 @@ pub struct Hit {
     pub attribute: Attribute,
     /// The translation that says so; none in physical mode.
     pub translation: Option<Translation>,
+    /// By which it is found again, where there is a first level and a translation.
+    pub ticket: Option<Ticket>,
 }
+
+/// A translation, and how to find it again.
+type Found = (Translation, Option<Ticket>);
 
 enum Miss {
     Alternate,
@@ -126,16 +132,17 @@ impl Mmu {
         } else {
             match self.look_up(memory, psr, side, access.walked(psr), va) {
                 Err(miss) => (Kinds::NONE.with(kind_of(&miss, side, psr)), None),
-                Ok(translation) => (self.conditions(&translation, psr, access), Some(translation)),
+                Ok(found) => (self.conditions(&found.0, psr, access), Some(found)),
             }
         };
         if let Some(kind) = found.without(defer).first() {
             return Err(self.fault(kind, va));
         }
-        Ok(hit.filter(|_| found == Kinds::NONE).map(|translation| Hit {
+        Ok(hit.filter(|_| found == Kinds::NONE).map(|(translation, ticket)| Hit {
             physical: translation.physical(va),
             attribute: Attribute::of_field(translation.pte.ma()).expect("reserved attributes are not inserted"),
             translation: Some(translation),
+            ticket,
         }))
     }
 
@@ -147,7 +154,7 @@ impl Mmu {
             return if defer.has(kind) { Ok(None) } else { Err(self.fault(kind, va)) };
         }
         let attribute = if va >> 63 == 0 { Attribute::WriteBack } else { Attribute::Uncacheable };
-        Ok(Some(Hit { physical, attribute, translation: None }))
+        Ok(Some(Hit { physical, attribute, translation: None, ticket: None }))
     }
 
     /// `probe`: whether code at this level, or at the processor's if that is less privileged, may read or write. That
@@ -167,7 +174,7 @@ impl Mmu {
         let psr = Psr { cpl: level.max(psr.cpl), da: true, ..psr };
         let found = match self.look_up(memory, psr, Side::Data, psr.dt, va) {
             Err(miss) => Kinds::NONE.with(kind_of(&miss, Side::Data, psr)),
-            Ok(translation) => self.conditions(&translation, psr, access),
+            Ok((translation, _)) => self.conditions(&translation, psr, access),
         };
         match found.first() {
             Some(Kind::DataKeyPermission | Kind::DataAccessRights) => Ok(false),
@@ -183,9 +190,9 @@ impl Mmu {
         }
         match self.look_up(memory, psr, Side::Data, psr.dt, va) {
             Err(miss) => Err(self.fault(kind_of(&miss, Side::Data, psr), va)),
-            Ok(translation) if !translation.pte.present() => Err(self.fault(Kind::DataNotPresent, va)),
-            Ok(translation) if is_nat_page(&translation) => Err(self.fault(Kind::DataNatPage, va)),
-            Ok(translation) => Ok(translation.physical(va)),
+            Ok((translation, _)) if !translation.pte.present() => Err(self.fault(Kind::DataNotPresent, va)),
+            Ok((translation, _)) if is_nat_page(&translation) => Err(self.fault(Kind::DataNatPage, va)),
+            Ok((translation, _)) => Ok(translation.physical(va)),
         }
     }
 
@@ -195,7 +202,7 @@ impl Mmu {
             return 1;
         }
         match self.look_up(memory, psr, Side::Data, psr.dt, va) {
-            Ok(translation) if translation.pte.present() => u64::from(translation.key) << 8,
+            Ok((translation, _)) if translation.pte.present() => u64::from(translation.key) << 8,
             _ => 1,
         }
     }
@@ -208,10 +215,11 @@ impl Mmu {
         side: Side,
         walked: bool,
         va: u64,
-    ) -> Result<Translation, Miss> {
+    ) -> Result<Found, Miss> {
         let region = self.region_of(va);
         let place = match self.find(side, region.rid, va) {
-            Some(place) => place,
+            Some((place, Some(ticket))) => return Ok((self.at(side, place), Some(ticket))),
+            Some((place, None)) => place,
             None if !(walked && region.walker && self.pta.walker()) => return Err(Miss::Alternate),
             None => match self.walk(memory, psr, side, va) {
                 Walk::Inserted(place) => place,
@@ -219,18 +227,23 @@ impl Mmu {
                 Walk::Aborted => return Err(Miss::Walked),
             },
         };
-        self.fill_first(side, region.rid, va, place);
-        Ok(*self.tlb(side).get(place).expect("what was found is there"))
+        let ticket = self.fill_first(side, region.rid, va, place);
+        Ok((self.at(side, place), ticket))
     }
 
-    fn find(&mut self, side: Side, rid: u32, va: u64) -> Option<Place> {
+    fn at(&self, side: Side, place: Place) -> Translation {
+        *self.tlb(side).get(place).expect("what was found is there")
+    }
+
+    /// A place of the second level, with a ticket where the first level had it.
+    fn find(&mut self, side: Side, rid: u32, va: u64) -> Option<(Place, Option<Ticket>)> {
         self.counters.of(side).lookups += 1;
         let (first, second) = match side {
             Side::Instruction => (&mut self.first_instruction, &mut self.instruction),
             Side::Data => (&mut self.first_data, &mut self.data),
         };
-        if let Some(place) = first.find(second, rid, va) {
-            return Some(place);
+        if let Some((place, ticket)) = first.find(rid, va) {
+            return Some((place, Some(ticket)));
         }
         let found = second.find(rid, va);
         if let Some(place) = found {
@@ -239,10 +252,10 @@ impl Mmu {
         let counters = self.counters.of(side);
         counters.first_misses += 1;
         counters.second_misses += u64::from(found.is_none());
-        found
+        found.map(|place| (place, None))
     }
 
-    fn fill_first(&mut self, side: Side, rid: u32, va: u64, place: Place) {
+    fn fill_first(&mut self, side: Side, rid: u32, va: u64, place: Place) -> Option<Ticket> {
         match side {
             Side::Instruction => self.first_instruction.fill(&self.instruction, rid, va, place),
             Side::Data => self.first_data.fill(&self.data, rid, va, place),

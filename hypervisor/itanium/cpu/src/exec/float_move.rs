@@ -201,20 +201,20 @@ impl Cpu {
         let (big, next) = (self.has(psr::BE), |by| (place.0 + by, place.1));
         Ok(match format {
             0 if big => {
-                let top = Self::load_place(bus, place, 2, true)?;
-                let high = Self::load_place(bus, next(2), 2, true)?;
-                let middle = Self::load_place(bus, next(4), 4, true)?;
-                let low = Self::load_place(bus, next(8), 2, true)?;
+                let top = self.load_place(bus, place, 2, true)?;
+                let high = self.load_place(bus, next(2), 2, true)?;
+                let middle = self.load_place(bus, next(4), 4, true)?;
+                let low = self.load_place(bus, next(8), 2, true)?;
                 Float::of_extended(high << 48 | middle << 16 | low, top as u16)
             }
             0 => {
-                let significand = Self::load_place(bus, place, 8, false)?;
-                let top = Self::load_place(bus, next(8), 2, false)?;
+                let significand = self.load_place(bus, place, 8, false)?;
+                let top = self.load_place(bus, next(8), 2, false)?;
                 Float::of_extended(significand, top as u16)
             }
-            1 => Float::of_integer(Self::load_place(bus, place, 8, big)?),
-            2 => Float::of_single(Self::load_place(bus, place, 4, big)? as u32),
-            _ => Float::of_double(Self::load_place(bus, place, 8, big)?),
+            1 => Float::of_integer(self.load_place(bus, place, 8, big)?),
+            2 => Float::of_single(self.load_place(bus, place, 4, big)? as u32),
+            _ => Float::of_double(self.load_place(bus, place, 8, big)?),
         })
     }
 
@@ -308,8 +308,8 @@ impl Cpu {
         self.can_step(op, step, None)?;
         let place = self.aligned(bus, op, Access::Read, 16, R)?;
         let big = self.has(psr::BE);
-        let first = Self::load_place(bus, place, 8, big)?;
-        let second = Self::load_place(bus, (place.0 + 8, place.1), 8, big)?;
+        let first = self.load_place(bus, place, 8, big)?;
+        let second = self.load_place(bus, (place.0 + 8, place.1), 8, big)?;
         let (significand, top) = if big { (second, first) } else { (first, second) };
         self.alat.remove(Target::Float(self.float_place(op.r1)));
         let (negative, exponent) = (top >> 17 & 1 != 0, (top & 0x1_ffff) as u32);

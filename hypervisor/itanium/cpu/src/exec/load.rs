@@ -121,7 +121,7 @@ impl Cpu {
         let to = self.advanced(op.r1);
         match self.find(bus, op, &[to], size, size)? {
             Found::Place(place) => {
-                let value = Self::load_place(bus, place, size, self.has(psr::BE))?;
+                let value = self.load_place(bus, place, size, self.has(psr::BE))?;
                 self.set_gr(op.r1, value, false);
             }
             Found::Deferred => self.set_gr(op.r1, 0, true),
@@ -159,7 +159,7 @@ impl Cpu {
         self.target(op.r1)?;
         self.can_step(op, step, Some(op.r1))?;
         let place = self.aligned(bus, op, Access::Read, 8, R)?;
-        let value = Self::load_place(bus, place, 8, self.has(psr::BE))?;
+        let value = self.load_place(bus, place, 8, self.has(psr::BE))?;
         let (address, _) = self.gr(op.r3);
         self.alat.remove(self.advanced(op.r1));
         self.set_gr(op.r1, value, self.ar[ar::UNAT] >> (address >> 3 & 63) & 1 != 0);
@@ -174,8 +174,8 @@ impl Cpu {
             return Err(unsupported(R, self.gr(op.r3).0));
         }
         let big = self.has(psr::BE);
-        let low = Self::load_place(bus, place, 8, big)?;
-        let high = Self::load_place(bus, (place.0 + 8, place.1), 8, big)?;
+        let low = self.load_place(bus, place, 8, big)?;
+        let high = self.load_place(bus, (place.0 + 8, place.1), 8, big)?;
         self.alat.remove(self.advanced(op.r1));
         let (first, second) = if big { (high, low) } else { (low, high) };
         self.set_gr(op.r1, first, false);

@@ -37,7 +37,7 @@ impl Cpu {
         let place = self.aligned(bus, op, Access::ReadWrite, size, R | W)?;
         self.cacheable(op, place.1)?;
         let big = self.has(psr::BE);
-        let old = Self::load_place(bus, place, size, big)?;
+        let old = self.load_place(bus, place, size, big)?;
         if let Some(new) = new(old) {
             self.store_place(bus, place, size, new, big)?;
         }
@@ -61,7 +61,7 @@ impl Cpu {
         let place = self.aligned(bus, op, Access::ReadWrite, 8, R | W)?;
         self.cacheable(op, place.1)?;
         let big = self.has(psr::BE);
-        let old = Self::load_place(bus, place, 8, big)?;
+        let old = self.load_place(bus, place, 8, big)?;
         if old == self.ar[ar::CCV] {
             let second = self.ar[ar::CSD];
             let (low, high) = if big { (second, new) } else { (new, second) };

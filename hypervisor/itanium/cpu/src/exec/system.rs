@@ -6,13 +6,13 @@ use itanium_mmu::mmu::Access;
 use super::{Handler, Name, Op};
 use crate::alat::Target;
 use crate::cpu::{Cpu, Float};
-use crate::interruption::{Done, NA, R, with_immediate};
+use crate::interruption::{BREAK, Done, NA, R, with_immediate};
 
 pub(super) fn of((mnemonic, operands): Name) -> Option<Handler> {
     Some(match (mnemonic, operands) {
-        ("break.m" | "break.i" | "break.f" | "break.x", _) => |_, _, o| Err(with_immediate(0x2c00, o.imm as u64)),
+        ("break.m" | "break.i" | "break.f" | "break.x", _) => |_, _, o| Err(with_immediate(BREAK, o.imm as u64)),
         // The handler always sees 0 (SDM vol. 3, break).
-        ("break.b", _) => |_, _, _| Err(with_immediate(0x2c00, 0)),
+        ("break.b", _) => |_, _, _| Err(with_immediate(BREAK, 0)),
         ("chk.s.m" | "chk.s.i", _) => |c, _, o| {
             let (_, nat) = c.gr(o.r2);
             c.check(o, !nat)

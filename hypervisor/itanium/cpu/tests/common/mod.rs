@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each test file is a program of its own and uses a part
 
 use itanium_cpu::{Bus, Cpu, Stuck};
-use itanium_decode::{Bundle, Unit, assemble};
+use itanium_decode::program;
 use itanium_mmu::config::Config;
 use itanium_mmu::fields::{Attribute, Itir, Pte};
 use itanium_mmu::tlb::Side;
@@ -47,59 +47,6 @@ impl Bus for Ram {
     }
 }
 
-const NOP_M: u64 = 1 << 27;
-const NOP: u64 = 1 << 27;
-
-/// A bundle of an instruction, with nothing beside it.
-pub fn alone(text: &str, address: u64) -> Bundle {
-    let (unit, slot, long) = assemble(text, address).unwrap_or_else(|| panic!("{text}: no instruction"));
-    match unit {
-        Unit::M => Bundle::of_parts(1, [slot, NOP, NOP]),
-        Unit::I => Bundle::of_parts(1, [NOP_M, slot, NOP]),
-        Unit::F => Bundle::of_parts(0xd, [NOP_M, slot, NOP]),
-        Unit::B => Bundle::of_parts(0x11, [NOP_M, NOP, slot]),
-        Unit::X => Bundle::of_parts(5, [NOP_M, long, slot]),
-        Unit::L => unreachable!(),
-    }
-}
-
-/// A bundle of several instructions, of a template.
-pub fn together(template: u8, texts: [&str; 3], address: u64) -> Bundle {
-    let slots = texts.map(|text| assemble(text, address).unwrap_or_else(|| panic!("{text}: no instruction")).1);
-    Bundle::of_parts(template, slots)
-}
-
-/// A program of lines: a label with a colon, or an instruction, which has a bundle of its own, or three with bars
-/// between them and a template before them. In operands a label stands for its address.
-pub fn program(start: u64, text: &str) -> Vec<Bundle> {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let mut labels = vec![];
-    let mut address = start;
-    for line in &lines {
-        match line.strip_suffix(':') {
-            Some(label) => labels.push((label, address)),
-            None => address += 16,
-        }
-    }
-    let mut bundles = vec![];
-    for line in lines.iter().filter(|line| !line.ends_with(':')) {
-        let mut line = (*line).to_owned();
-        for (label, at) in &labels {
-            line = line.replace(&format!("@{label}"), &format!("{at:#x}"));
-        }
-        let address = start + 16 * bundles.len() as u64;
-        bundles.push(match line.split_once('!') {
-            None => alone(&line, address),
-            Some((template, rest)) => {
-                let texts: Vec<&str> = rest.split('|').map(str::trim).collect();
-                let template = u8::from_str_radix(template.trim(), 16).expect("a template");
-                together(template, texts[..].try_into().expect("three"), address)
-            }
-        });
-    }
-    bundles
-}
-
 /// A processor and its memory.
 #[derive(Clone)]
 pub struct Machine {
@@ -129,7 +76,7 @@ impl Machine {
     /// Runs so many instructions.
     pub fn run(&mut self, count: u64) -> Result<(), Stuck> {
         let until = self.cpu.instructions + count;
-        self.cpu.run(&mut self.ram, until)
+        self.cpu.run(&mut self.ram, until).map(drop)
     }
 
     /// Runs bundles of one instruction each: so many.
