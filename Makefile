@@ -5,7 +5,7 @@ ABH := bin/abh
 
 export NAME # as it is: not for a shell to read
 .DEFAULT_GOAL := help
-.PHONY: help deps demo study test test-full report debs aims ablation controls compat mmu organisations bench-model allocators list doctor check-series lint format clean new-workload
+.PHONY: help deps demo study test test-full report debs aims ablation controls compat mmu organisations itanium bench-model bench-itanium allocators list doctor check-series lint format clean new-workload
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
@@ -45,6 +45,9 @@ organisations: ## other page tables and TLB refills than x86-64's: the same acce
 	@$(ABH) organisations
 	@$(ABH) report
 
+itanium: ## Linux on our Itanium machine: builds compiler, kernel and machine, and boots
+	@$(ABH) itanium
+
 aims: ## what ABH is to reach, and what it may cost, in programs of size paper, natively: about 45 min
 	@$(ABH) study --size paper --environment native --policy reg --policy thp --policy abh
 
@@ -64,6 +67,9 @@ compat: ## real programs under ABH beside stock, natively and in a guest: about 
 
 bench-model: ## how fast the model of the MMU is on this machine
 	@$(ABH) bench-model
+
+bench-itanium: ## how fast the Itanium machine boots Linux; the last line is JSON
+	@$(ABH) itanium --bench
 
 allocators: ## malloc implementations side by side on this machine and its kernel
 	@$(ABH) allocators

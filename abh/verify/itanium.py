@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""The Itanium machine (hypervisor/itanium) with its kernel and a RAM disk."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from abh.build import components, root
+
+KERNEL, RAMDISK = ("linux-ia64", "vmlinux"), ("itanium-initramfs", "initramfs.cpio")
+WELL = "init: all is well"  # what tests/itanium/boot/init.c says at its end
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run of the machine ended."""
+
+    status: int  # 0: the kernel ended it; 1: it cannot go on, or has not ended; 2: it could not be started
+    console: str
+    report: str  # what the machine itself says
+    counted: Mapping[str, Any]  # empty where it was not started
+
+
+def _file(named: Path | None, of: tuple[str, str]) -> Path:
+    return named.absolute() if named else components.path_of(of[0]) / of[1]
+
+
+def run(
+    words: Sequence[str] = (), *, kernel: Path | None = None, ramdisk: Path | None = None, live: bool = False
+) -> Ended:
+    """Starts the machine with these options, and the bench's own kernel and RAM disk where none is named.
+
+    live: what it prints is seen as it comes, and not kept.
+    """
+    kernel, ramdisk = _file(kernel, KERNEL), _file(ramdisk, RAMDISK)
+    with tempfile.TemporaryDirectory(prefix="abh-itanium-") as scratch:
+        enter = root.enter(
+            root.path_of("build"),
+            read_only={"/in/machine": components.path_of("itanium"), "/in/kernel": kernel, "/in/ramdisk": ramdisk},
+            writable={"/out": Path(scratch)},
+            scratch="/in",
+        )
+        command = [*enter, "/in/machine/itanium", "/in/kernel", "--ramdisk", "/in/ramdisk", "--json", "/out/counted"]
+        streams = {} if live else {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        done = subprocess.run(  # type: ignore[call-overload]
+            [*command, *words], stdin=subprocess.DEVNULL, check=False, **streams
+        )
+        counted = Path(scratch, "counted")
+        said = [(text or b"").decode(errors="replace").replace("\r\n", "\n") for text in (done.stdout, done.stderr)]
+        return Ended(done.returncode, said[0], said[1], json.loads(counted.read_text()) if counted.exists() else {})
+
+
+def boots_alike() -> tuple[bool, str]:
+    """Whether the kernel boots to the end of its test, twice with the same console and counts; and what is to say."""
+    one, other = (run() for _ in range(2))
+    problem = fault(one) or differ(one, other)
+    return not problem, problem or f"Linux boots and ends after {one.counted['instructions']} instructions, twice\n"
+
+
+def fault(ended: Ended) -> str:
+    """What is wrong with a run; empty if it is well."""
+    if ended.status == 0 and WELL in ended.console:
+        return ""
+    return f"{ended.console}\n{ended.report}\nthe run is not well: status {ended.status}, `{WELL}` expected\n"
+
+
+def differ(one: Ended, other: Ended) -> str:
+    """How two runs of the same differ; empty if they do not."""
+    lines = zip(one.console.splitlines(), other.console.splitlines(), strict=False)
+    seen = [f"- {mine}\n+ {theirs}\n" for mine, theirs in lines if mine != theirs]
+    names = sorted({name for name in one.counted if name != "seconds" and one.counted[name] != other.counted.get(name)})
+    if one.console == other.console and not names:
+        return ""
+    return f"two runs of the same differ; counts: {', '.join(names) or 'none'}\n{''.join(seen[:5])}"

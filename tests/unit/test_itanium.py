@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+"""The Itanium machine's runs: what is wrong with one, and how two differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from abh.verify import itanium
+
+WELL = itanium.Ended(0, f"booting\n{itanium.WELL}\n", "", {"instructions": 7, "seconds": 1.0, "counters": {"walks": 3}})
+
+
+def test_a_run_is_well_when_its_first_process_says_so_and_ends_it() -> None:
+    assert itanium.fault(WELL) == ""
+    assert "status 1" in itanium.fault(replace(WELL, status=1))
+    assert "a wild jump" in itanium.fault(replace(WELL, console="booting", report="a wild jump"))
+
+
+def test_two_runs_are_alike_but_for_the_seconds() -> None:
+    assert itanium.differ(WELL, replace(WELL, counted={**WELL.counted, "seconds": 2.0})) == ""
+    assert "instructions" in itanium.differ(WELL, replace(WELL, counted={**WELL.counted, "instructions": 8}))
+    said = itanium.differ(WELL, replace(WELL, console=f"halting\n{itanium.WELL}\n"))
+    assert "- booting\n+ halting" in said
