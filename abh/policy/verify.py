@@ -15,7 +15,7 @@ from abh.schema.policy import Policy
 
 State = Literal["granted", "denied", "unknown"]
 # Of collapsible places, what may be base pages still: pages that are pinned, or just touched. Arbitrary.
-LEFT, LEFT_SHARE = 2, 0.05
+LEFT, LEFT_SHARE = 2, 0.1
 RUN_AS_ROOT = "run it as root on the VM's host"
 
 

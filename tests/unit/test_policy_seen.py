@@ -190,7 +190,7 @@ def test_collapsing_is_had_where_what_is_touched_is_hugepages_now(machine, monke
         ([Range(BASE, BASE + less)], "unknown"),  # a guest that has touched next to nothing
         ([Range(BASE, BASE + half)], "denied"),
         ([Range(BASE, BASE + HUGE, huge=True), Range(BASE + HUGE, BASE + 2 * HUGE)], "denied"),
-        ([Range(BASE, BASE + 37 * HUGE, huge=True), Range(BASE + 37 * HUGE, BASE + 40 * HUGE)], "denied"),
+        ([Range(BASE, BASE + 35 * HUGE, huge=True), Range(BASE + 35 * HUGE, BASE + 40 * HUGE)], "denied"),
         ([Range(BASE, BASE + 39 * HUGE, huge=True), Range(BASE + 39 * HUGE, BASE + 39 * HUGE + half)], "granted"),
         ([Range(BASE, BASE + 30 * HUGE, huge=True), Range(BASE + 30 * HUGE, BASE + 40 * HUGE)], "denied"),
         ([Range(BASE, BASE + 40 * HUGE, huge=True)], "granted"),
