@@ -210,15 +210,18 @@ fn nodes_that_change_their_size_are_wide_where_pages_lie_close_only() {
     let left = made.shape("bytes") as f64 / apart.len() as f64;
     assert!(left < 2.0 * of_2, "{left} bytes a page are left, and nodes of 2 have {of_2}");
     // Of wide nodes few entries stay: a node is halved while less than an eighth of it leads somewhere.
-    let mut made = Made::new("gv");
-    close.iter().for_each(|page| made.map(1, *page));
-    let gone = close.iter().filter(|page| **page >> 12 & 63 != 0);
-    gone.for_each(|page| _ = made.table.set(&mut made.store, 1, *page, PageSize::K4, 0));
-    let (bytes, used) = (made.shape("bytes"), made.shape("entries_leaf") + made.shape("entries_internal"));
-    assert!(
-        made.shape("entries_leaf") == 64 && bytes <= 16 * (8 * used + 64),
-        "{bytes} bytes for {used} entries in use"
-    );
+    for apart in [256, 512] {
+        let mut made = Made::new("gv");
+        close.iter().for_each(|page| made.map(1, *page));
+        let gone = close.iter().filter(|page| **page >> 12 & (apart - 1) != 0);
+        gone.for_each(|page| _ = made.table.set(&mut made.store, 1, *page, PageSize::K4, 0));
+        let (bytes, leaves) = (made.shape("bytes"), made.shape("entries_leaf"));
+        let used = leaves + made.shape("entries_internal");
+        assert!(
+            leaves == 4096 / apart && bytes <= 16 * (8 * used + leaves),
+            "{bytes} bytes for {used} entries in use"
+        );
+    }
 }
 
 /// A refill of a guarded table takes 8 instructions and one line a step, and a leaf's line: as deep as the page lies.
