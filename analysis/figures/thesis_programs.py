@@ -19,10 +19,10 @@ COMMAND = replays.COMMAND
 TITLE = "Programs of the thesis, beside the thesis"
 CAPTION = (
     "nsieve, heapsort, mm, tfftdp and compress do again to memory what their algorithms do, with arrays that fill as "
-    "many pages as the thesis's had. Its gcc is a program of the bench, cc1. Sizes of tables are to be close: they "
-    "differ by what lay beside the arrays. Of refills, those of hashed, clustered and software TLBs are close where a "
-    "program does the same all the time (tfftdp, mm); guarded ones are some 25 cycles less than printed, for of them "
-    "only the loop's instructions are printed, and what stands around it is assumed."
+    "many pages as the thesis's had. Its gcc is a program of the bench, cc1. Sizes of tables are to be those printed, "
+    "but for a hundredth: sections end within pairs of pages. Refills are close where a program does the same all the "
+    "time (tfftdp, mm); compress and heapsort differ by their data. Instructions around the loop of guarded tables are "
+    "taken from the thesis's raw numbers, those in it are printed."
 )
 KINDS = ("modelled", "reference")
 QUANTITIES = {"refill": "cycles a refill", "bytes": "bytes of the table"}

@@ -13,9 +13,11 @@ use mmu_model::x86::steps::{Access, Plain, Walker};
 use mmu_model::x86::{Context, Levels};
 
 const PAGE: u64 = 4096;
-/// Where the program's own pages lie, in two regions: the reading that meets the sizes of SPARSE-PAGE.
-const TEXT: (u64, u64) = (0, 6);
-const DATA: (u64, u64) = (4 << 20, 5);
+/// Where the program's own pages lie, its arrays behind the first of them. Printed sizes and depths say so: multi-level
+/// tables have leaves for all from 1 MB on and one more (table A.45); nodes of G64 and G16 are one deeper than what lies low
+/// alone would make them, and those of G128 and G256 are not, so that something lies between 2^25 and 2^27.
+const TEXT: (u64, u64) = (1 << 20, 10);
+const STACK: (u64, u64) = (64 << 20, 1);
 /// Frames of the R4700's memory, 64 MB, which a program's pages are strewn over.
 const FRAMES: u64 = 1 << 14;
 /// An odd number: each page another frame.
@@ -103,7 +105,7 @@ impl Process<'_> {
 
     /// Bytes that are left for arrays, of so many pages in all.
     fn room(&self, pages: u64) -> u64 {
-        (pages - TEXT.1 - DATA.1) * PAGE
+        (pages - TEXT.1 - STACK.1) * PAGE
     }
 }
 
@@ -122,16 +124,16 @@ pub fn run(name: &str, accesses: u64, observer: &mut impl Observer) -> Option<u6
         memory: std::mem::take(&mut memory),
         table,
         context,
-        next: DATA.0 + DATA.1 * PAGE,
+        next: TEXT.0 + TEXT.1 * PAGE,
         mapped: 0,
         made: 0,
         most: accesses,
     };
-    for (begin, pages) in [TEXT, DATA] {
+    for (begin, pages) in [TEXT, STACK] {
         (0..pages).for_each(|page| process.map(begin + page * PAGE));
     }
     // Its own pages are used once at least: a table holds what is touched.
-    let own = [TEXT, DATA].into_iter().flat_map(|(begin, pages)| (0..pages).map(move |page| begin + page * PAGE));
+    let own = [TEXT, STACK].into_iter().flat_map(|(begin, pages)| (0..pages).map(move |page| begin + page * PAGE));
     if own.map(|page| process.access(page, Kind::Load)).all(|went| went.is_some()) {
         (program.run)(&mut process);
     }

@@ -234,7 +234,7 @@ fn a_step_is_eight_instructions_and_sixteen_bytes() {
     let steps: u64 = counts.iter().map(|count| count.loads.len() as u64 - 1).sum();
     for count in &counts {
         let steps = count.loads.len() as u64 - 1;
-        assert_eq!(count.instructions, 13 + 8 * steps);
+        assert_eq!(count.instructions, 38 + 8 * steps);
         assert!(count.loads[..steps as usize].iter().all(|(at, bytes)| at % 16 == 0 && *bytes == 16));
     }
     // The mean over pages is the mean over leaves, where no two share one: depths are told by the shape as well.
