@@ -318,8 +318,7 @@ def _cost(args: argparse.Namespace, heard: Heard) -> bool:
     from abh.verify import cost, testbed
 
     limit_s = 60 * (args.minutes or 10)
-    cost.compare(testbed.kernel("linux", stock=True), _kernel(args), limit_s, heard.machine)
-    return True
+    return cost.compare(testbed.kernel("linux", stock=True), _kernel(args), limit_s, heard.machine)
 
 
 TESTS = {

@@ -241,6 +241,7 @@ KERNEL_RUNS = (
     (*FUZZ, "40000", "--policy", "always"),
     (*FUZZ, "40000", "--policy", "never", "--seed", "2"),
     ("selftests", "--ours"),
+    ("cost",),
 )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What memory calls cost: the table."""
+"""What memory calls cost: the table, and the verdict."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ def _machines(monkeypatch: pytest.MonkeyPatch, off: int, lines: tuple[str, ...] 
     monkeypatch.setattr(testbed, "run", run)
 
 
-def _compare() -> None:
-    cost.compare(STOCK, PATCHED, 1, lambda about: lambda line: None)
+def _compare() -> bool:
+    return cost.compare(STOCK, PATCHED, 1, lambda about: lambda line: None)
 
 
 def test_each_state_has_a_column(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,3 +35,17 @@ def test_a_machine_that_tells_nothing_is_an_error(monkeypatch: pytest.MonkeyPatc
     _machines(monkeypatch, off=1000, lines=("nothing",))
     with pytest.raises(AbhError, match="what calls cost was not told"):
         _compare()
+
+
+@pytest.mark.parametrize(("off", "holds"), [(1010, True), (1011, False), (900, True)])
+def test_who_has_no_abh_pays_no_more_than_the_bound(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], off: int, holds: bool
+) -> None:
+    _machines(monkeypatch, off=off)
+    assert _compare() is holds
+    assert ("kernel-test: brk() by 4 KiB, and back: 1,011" in capsys.readouterr().out) is not holds
+
+
+def test_the_bound_is_each_state_s_own() -> None:
+    told = {state: {"fork()": number} for state, number in (("without", 1000), ("others", 1021), ("on", 5000))}
+    assert len(cost.excess(told)) == 1
