@@ -18,7 +18,9 @@ from abh.errors import Status
 
 HELP = "test the patched kernel: fuzz it, check its semantics, run its selftests"
 POLICIES = ("never", "opt-in", "always")
-KNOBS = "/sys/kernel/mm/abh"
+KNOBS = "/sys/kernel/mm/abh"  # what an administrator decides
+ADMINISTRATORS = ("enabled", "unused_kib")
+PARTS = "/sys/kernel/debug/abh"  # the other switches
 NO_BOUND = 1 << 30  # KiB
 OPS = 100_000
 MOST_MINUTES = 60 * 24 * 7
@@ -51,6 +53,8 @@ OF_ABH = {
     "nobody chooses for set-user-ID programs",
     "each switch takes away what it stands for",
     "switches take what they can read",
+    "few files and lines are ABI",
+    "what is graphed counts",
     "each counter counts",
 }
 
@@ -106,7 +110,7 @@ def _set_option(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_setting,
         metavar="KNOB=VALUE",
-        help=f"write a file of {KNOBS} before (repeatable)",
+        help=f"write a file of {KNOBS} or {PARTS} before (repeatable)",
     )
 
 
@@ -217,7 +221,8 @@ def _has_abh(args: argparse.Namespace) -> bool:
 
 def _settings(pairs: Sequence[str]) -> list[str]:
     """Lines of the job that write files of ABH: each of KNOB=VALUE."""
-    return [f"set {KNOBS}/{name} {value}" for name, _, value in (pair.partition("=") for pair in pairs)]
+    of_parts = [pair.partition("=") for pair in pairs]
+    return [f"set {KNOBS if name in ADMINISTRATORS else PARTS}/{name} {value}" for name, _, value in of_parts]
 
 
 def _policy(args: argparse.Namespace) -> str:

@@ -17,7 +17,7 @@ KVM_DEBUG = "sys/kernel/debug/kvm"
 PAGES_KIB = {"pages_4k": 4, "pages_2m": 2048, "pages_1g": 1048576}
 # Where switches are: the same as abh.schema.keys's, which has what this may not import. A policy is text that whoever
 # may edit the domain has written: the hook, which is root, is not to read him other files of the host.
-SWITCHES = ("/sys/kernel/mm/", "/proc/sys/vm/")
+SWITCHES = ("/sys/kernel/mm/", "/sys/kernel/debug/abh/", "/proc/sys/vm/")
 
 
 def text(path: str, root: Path = ROOT) -> str | None:

@@ -43,7 +43,7 @@ def _kernel_path(value: str) -> bool:
     return value.startswith("/") and ".." not in value.split("/") and not re.search(r"\s", value)
 
 
-SWITCHES = ("/sys/kernel/mm/", "/proc/sys/vm/")
+SWITCHES = ("/sys/kernel/mm/", "/sys/kernel/debug/abh/", "/proc/sys/vm/")
 
 
 def _switch(value: str) -> bool:

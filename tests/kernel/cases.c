@@ -89,12 +89,20 @@ int write_file(const char *path, const char *format, ...)
 	return done == length ? 0 : -1;
 }
 
-bool has_knob(const char *name)
+/* Where a switch is: an administrator's, or of a part. */
+const char *knob(const char *name)
 {
-	char path[128];
+	static char path[128];
 
 	snprintf(path, sizeof(path), KNOBS "%s", name);
-	return !access(path, F_OK);
+	if (access(path, F_OK))
+		snprintf(path, sizeof(path), PARTS "%s", name);
+	return path;
+}
+
+bool has_knob(const char *name)
+{
+	return !access(knob(name), F_OK);
 }
 
 bool thp_always(void)

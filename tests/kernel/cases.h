@@ -15,6 +15,8 @@
 #include <stdint.h>
 
 #define KNOBS "/sys/kernel/mm/abh/"
+#define PARTS "/sys/kernel/debug/abh/" /* switches of the parts, and: */
+#define EVENTS PARTS "events"
 #define KNOB KNOBS "enabled"
 #define GROUP "/sys/fs/cgroup/cases"
 #define TRACE "/sys/kernel/tracing/"
@@ -45,7 +47,7 @@ extern const char *state; /* "stock", "off" or "on" */
 
 /* What came of a case with ABH off, for the one with it on. */
 extern struct off {
-	long cactus_vmas, cactus_faults, granted, moved;
+	long cactus_vmas, cactus_faults, granted, moved, beyond, beyond_moved;
 	long bits[2][ADDRESSES], named[NAMED][2];
 	char narrow[2][SEEN];
 } *off;
@@ -70,6 +72,7 @@ void value(const char *name, long number);
 long read_number(const char *path, const char *key);
 long of_process(const char *key);
 __attribute__((format(printf, 2, 3))) int write_file(const char *path, const char *format, ...);
+const char *knob(const char *name);
 bool has_knob(const char *name);
 bool thp_always(void);
 long minor_faults(void);

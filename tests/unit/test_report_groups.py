@@ -21,6 +21,7 @@ from abh.schema.spec import Run
 ABLATION = figures.load(figures.FIGURES / "ablation.py")
 CONTROLS = figures.load(figures.FIGURES / "controls.py")
 CONFLICT = figures.load(figures.FIGURES / "set_conflict.py")
+PARTS = "/sys/kernel/debug/abh/"  # switches of the kernel series's
 PLAN = Plan(("sqlite", "mcf"), ("native",), ("reg", "thp", "abh"))
 
 
@@ -101,19 +102,23 @@ def test_each_mechanism_is_left_out_and_what_is_off_alone_is_off_in_none() -> No
     halves = ("abh-kernel", "abh-malloc")
     known = {name: each for name, each in spec.policies(group="ablation").items() if name not in halves}
     whole = spec.policy("abh")
-    switches = [path for path in whole.guest.sysfs if path.startswith("/sys/kernel/mm/abh/") and "enabled" not in path]
+    unused = "/sys/kernel/mm/abh/unused_kib"
+    assert {path for path in whole.guest.sysfs if "/abh/" in path} == {unused, "/sys/kernel/mm/abh/enabled"}
+    switches = {path for each in known.values() for path in each.guest.sysfs if path.startswith(PARTS)} | {unused}
     assert len(switches) == 13
+    off = set()
     for name, each in known.items():
         assert each.guest.sysfs["/sys/kernel/mm/abh/enabled"] == "always", name
-        assert list(each.guest.sysfs)[-1] == "/sys/kernel/mm/abh/enabled", "the switch of all is the last to be set"
-        changed = [path for path in switches if each.guest.sysfs[path] != whole.guest.sysfs[path]]
+        changed = {
+            path for path in switches & each.guest.sysfs.keys() if each.guest.sysfs[path] != whole.guest.sysfs.get(path)
+        }
         if name.startswith("abh-no-"):
             assert len(changed) + (each.guest.env != whole.guest.env) == 1, name
-    off = {path for path in switches for name, each in known.items() if name.startswith("abh-no-")
-           and each.guest.sysfs[path] != whole.guest.sysfs[path]}  # fmt: skip
-    assert off == set(switches)
+            off |= changed
+    assert off == switches
     none = known["abh-none"]
-    assert {none.guest.sysfs[path] for path in switches if "threshold" not in path} == {"0", "2048"}
+    parts = {path: value for path, value in none.guest.sysfs.items() if path.startswith(PARTS)}
+    assert len(parts) == 10 and set(parts.values()) == {"0", "2048"}, "all but the thresholds"
 
 
 # --- controls ---------------------------------------------------------------------------------------------------
@@ -229,6 +234,6 @@ def test_offsets_are_measured_where_the_allocators_were(tmp_path: Path) -> None:
 
 def test_no_offset_is_abh_without_any() -> None:
     whole, without = spec.policy("abh"), spec.policy("abh-no-offset")
-    changed = {path for path, value in without.guest.sysfs.items() if value != whole.guest.sysfs[path]}
-    assert changed == {"/sys/kernel/mm/abh/heap_offset", "/sys/kernel/mm/abh/mmap_offset"}
+    changed = without.guest.sysfs.items() - whole.guest.sysfs.items()
+    assert changed == {(f"{PARTS}heap_offset", "0"), (f"{PARTS}mmap_offset", "0")}
     assert "abh_offset=0" in without.guest.env["GLIBC_TUNABLES"]

@@ -134,7 +134,8 @@ def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
     assert command("fuzz", "--ops", "7", "--seed", "3", "--set", "threshold_kib=4") == 0
     *knobs, last = machine["job"]
     unbounded = f"unused_kib {kernel_test.NO_BOUND}"
-    assert knobs == [f"set {kernel_test.KNOBS}/{each}" for each in (unbounded, "threshold_kib 4", "enabled always")]
+    of_administrators = [f"set {kernel_test.KNOBS}/{each}" for each in (unbounded, "enabled always")]
+    assert knobs == [of_administrators[0], f"set {kernel_test.PARTS}/threshold_kib 4", of_administrators[1]]
     assert last == "run /fuzz --seed 3 --ops 7 --episode 0 --surplus --slack"
     assert machine["linux"].name == "linux"
 
@@ -212,7 +213,7 @@ def test_selftests_that_say_the_same_pass(machine, built):
 def test_selftests_with_other_thresholds_leave_out_the_one_that_wants_the_defaults(machine, built):
     machine["lines"] = [line for line in selftest_run() if line != "TEST run /abh"]
     assert command("selftests", "--set", "mmap_threshold_kib=0") == 0
-    knob, policy = "set /sys/kernel/mm/abh/mmap_threshold_kib 0", "set /sys/kernel/mm/abh/enabled never"
+    knob, policy = "set /sys/kernel/debug/abh/mmap_threshold_kib 0", "set /sys/kernel/mm/abh/enabled never"
     assert machine["job"].index(knob) < machine["job"].index(policy)
     assert "run /abh" not in machine["job"] and "run /cow" in machine["job"]
 

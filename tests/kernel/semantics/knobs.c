@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The switches: what each takes away, when, and what they refuse. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -92,11 +93,11 @@ static bool mapping_has_offset(void)
 
 static bool pieces_share(void)
 {
-	long served = read_number("/proc/vmstat", "abh_mmap_served");
+	long served = read_number(EVENTS, "abh_mmap_served");
 
 	for (int i = 0; i < 3; i++)
 		map(ARENA);
-	return read_number("/proc/vmstat", "abh_mmap_served") > served;
+	return read_number(EVENTS, "abh_mmap_served") > served;
 }
 
 static bool zeros_are_replaced(void)
@@ -185,11 +186,9 @@ static void effects_go(void)
 		skips("the kernel has no switches");
 	for (size_t i = 0; i < sizeof(effects) / sizeof(effects[0]); i++) {
 		const struct effect *effect = &effects[i];
-		char path[64];
-		long before;
+		const char *path = knob(effect->knob);
+		long before = read_number(path, "");
 
-		snprintf(path, sizeof(path), KNOBS "%s", effect->knob);
-		before = read_number(path, "");
 		for (int set = 0; set < 2; set++) {
 			if (set && write_file(path, "%s", effect->value))
 				fails("%s: %s is refused", path, effect->value);
@@ -209,11 +208,9 @@ struct value {
 	long number;
 };
 
-/* Of a truth value the kernel reads no more than it needs. */
 static const struct value truths[] = {
-	{ "0", 0 },        { "0\n", 0 },     { "n", 0 },        { "off", 0 },     { "1", 1 },
-	{ "1\n", 1 },      { "y", 1 },       { "on", 1 },       { "10", 1 },      { "2", -EINVAL },
-	{ "-1", -EINVAL }, { "x", -EINVAL }, { "\n", -EINVAL }, { "o", -EINVAL }, { " 1", -EINVAL },
+	{ "0", 0 },       { "0\n", 0 },      { "1", 1 },       { "1\n", 1 },      { "0x1", 1 },     { "10", -EINVAL },
+	{ "2", -EINVAL }, { "-1", -EINVAL }, { "x", -EINVAL }, { "\n", -EINVAL }, { "y", -EINVAL }, { " 1", -EINVAL },
 };
 
 /* At most as many KiB as make a number of bytes. */
@@ -230,22 +227,20 @@ static const struct value sizes[] = {
 	{ "1 MiB", -EINVAL },
 };
 
-static void take(const char *knob, const struct value *value)
+static void take(const char *name, const struct value *value)
 {
-	char path[64];
-	long before, other = !value->number, after;
+	const char *path = knob(name);
+	long before = read_number(path, ""), other = !value->number, after;
 	int error;
 
-	snprintf(path, sizeof(path), KNOBS "%s", knob);
-	before = read_number(path, "");
 	write_file(path, "%ld", other);
 	error = write_file(path, "%s", value->text) ? errno : 0;
 	after = read_number(path, "");
 	write_file(path, "%ld", before);
 	if (error != (value->number < 0 ? -value->number : 0))
-		fails("%s: \"%s\": %s", knob, value->text, strerror(error));
+		fails("%s: \"%s\": %s", name, value->text, strerror(error));
 	if (after != (error ? other : value->number))
-		fails("%s: \"%s\" makes %ld of %ld", knob, value->text, after, other);
+		fails("%s: \"%s\" makes %ld of %ld", name, value->text, after, other);
 }
 
 static void values(void)
@@ -259,20 +254,62 @@ static void values(void)
 
 	if (!has_knob("heap_start"))
 		skips("the kernel has no switches");
-	for (const char *const *knob = of_truth; *knob; knob++)
+	for (const char *const *name = of_truth; *name; name++)
 		for (size_t i = 0; i < sizeof(truths) / sizeof(truths[0]); i++)
-			take(*knob, &truths[i]);
-	for (const char *const *knob = of_size; *knob; knob++)
+			take(*name, &truths[i]);
+	for (const char *const *name = of_size; *name; name++)
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-			take(*knob, &sizes[i]);
+			take(*name, &sizes[i]);
 	for (const char *const *text = no_policy; *text; text++)
 		if (!write_file(KNOB, "%s", *text) || errno != EINVAL ||
 		    read_number(KNOB, on() ? "[always]" : "always opt-in [never]") < 0)
 			fails("enabled: \"%s\": %s", *text, strerror(errno));
 }
 
+/* What a system comes to rest on: two files, and two lines of /proc/vmstat. The rest may change. */
+static void few(void)
+{
+	FILE *vmstat = fopen("/proc/vmstat", "re");
+	DIR *folder = opendir(KNOBS);
+	int files = 0, lines = 0;
+	char line[128];
+
+	if (!folder)
+		skips("the kernel has no switches");
+	for (struct dirent *entry; (entry = readdir(folder));)
+		files += entry->d_name[0] != '.';
+	closedir(folder);
+	while (vmstat && fgets(line, sizeof(line), vmstat))
+		lines += !strncmp(line, "abh_", 4);
+	if (files != 2 || !has_knob("enabled") || !has_knob("unused_kib"))
+		fails("%d files in " KNOBS, files);
+	if (lines != 2)
+		fails("%d lines of ABH in /proc/vmstat", lines);
+}
+
+/* These two count what they say: something that was extended, and something that unused_kib forbids. */
+static void graphed(void)
+{
+	long before = read_number("/proc/vmstat", "abh_extended "), refused;
+
+	if (before < 0)
+		skips("the kernel has no such counters");
+	odd_has_slack();
+	if ((read_number("/proc/vmstat", "abh_extended ") > before) != on())
+		fails("abh_extended was %ld, and is %ld", before, read_number("/proc/vmstat", "abh_extended "));
+	before = read_number(KNOBS "unused_kib", "");
+	refused = read_number("/proc/vmstat", "abh_too_much ");
+	write_file(KNOBS "unused_kib", "0");
+	odd_has_slack();
+	write_file(KNOBS "unused_kib", "%ld", before);
+	if ((read_number("/proc/vmstat", "abh_too_much ") > refused) != on())
+		fails("abh_too_much was %ld, and is %ld", refused, read_number("/proc/vmstat", "abh_too_much "));
+}
+
 const struct test semantics_knobs[] = {
 	{ "each switch takes away what it stands for", effects_go, false },
 	{ "switches take what they can read", values, false },
+	{ "few files and lines are ABI", few, false },
+	{ "what is graphed counts", graphed, false },
 	{ NULL, NULL, false },
 };

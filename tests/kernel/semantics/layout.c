@@ -55,7 +55,7 @@ static void start_of_heap(void)
 
 	if (access("/pie", X_OK))
 		skips("nothing tells where a heap starts");
-	write_file(KNOBS "heap_offset", "0");
+	write_file(PARTS "heap_offset", "0");
 	for (int i = 0; i < 20; i++) {
 		start_program(i % 2 ? "/pie" : "/fixed", seen);
 		first = i ? first : seen[0];
@@ -64,7 +64,7 @@ static void start_of_heap(void)
 		if (!(i % 2) && seen[0] > farthest)
 			farthest = seen[0];
 	}
-	write_file(KNOBS "heap_offset", "1");
+	write_file(PARTS "heap_offset", "1");
 	/* A program at a fixed address may have others above. */
 	if (farthest > (1ul << 30) + 8 * MIB)
 		fails("the heap of a program at 4 MiB starts at %#lx", farthest);

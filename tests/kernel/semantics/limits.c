@@ -131,14 +131,14 @@ static bool fits(void (*use)(void), const char *room)
 /* With the switch as it was it fits; where reclaim is as stock's, only what stock has does. */
 static void fits_by_reclaim(void (*use)(void), const char *room)
 {
-	long unused = read_number(KNOBS "unused_kib", ""), most = read_number(KNOBS "reclaim_zero_kib", "");
+	long unused = read_number(KNOBS "unused_kib", ""), most = read_number(PARTS "reclaim_zero_kib", "");
 	bool with, without;
 
 	write_file(KNOBS "unused_kib", NO_BOUND);
 	with = fits(use, room);
-	write_file(KNOBS "reclaim_zero_kib", "2048");
+	write_file(PARTS "reclaim_zero_kib", "2048");
 	without = fits(use, room);
-	write_file(KNOBS "reclaim_zero_kib", "%ld", most);
+	write_file(PARTS "reclaim_zero_kib", "%ld", most);
 	write_file(KNOBS "unused_kib", "%ld", unused);
 	if (!with || without == on())
 		fails("in %s: %s, and %s with reclaim as stock's", room, with ? "fits" : "killed",

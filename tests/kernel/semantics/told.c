@@ -17,7 +17,7 @@
 
 static long counter(const char *name)
 {
-	return read_number("/proc/vmstat", name);
+	return read_number(EVENTS, name);
 }
 
 /* Something counts, with ABH on, and does not, with it off. */

@@ -136,10 +136,10 @@ static void count(void)
 {
 	long missing = 0;
 
-	if (read_number("/proc/vmstat", counters[0].name) < 0)
+	if (read_number(EVENTS, counters[0].name) < 0)
 		skips("the kernel has no such counters");
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
-		long before = read_number("/proc/vmstat", counters[i].name), more;
+		long before = read_number(EVENTS, counters[i].name), more;
 		int status;
 		pid_t child = fork();
 
@@ -148,7 +148,7 @@ static void count(void)
 			_exit(0);
 		}
 		waitpid(child, &status, 0);
-		more = read_number("/proc/vmstat", counters[i].name) - before;
+		more = read_number(EVENTS, counters[i].name) - before;
 		if (!status && (more > 0) == on())
 			continue;
 		printf("# %sis %ld more; status %#x\n", counters[i].name, more, (unsigned)status);

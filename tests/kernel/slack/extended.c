@@ -18,7 +18,7 @@ static void extends(void)
 
 	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
 		size_t bytes = 2 * HUGE + tails[i], want = on() && tails[i] > MIB ? 3 * HUGE : bytes;
-		long extended = read_number("/proc/vmstat", "abh_mmap_extended ");
+		long extended = read_number(EVENTS, "abh_mmap_extended ");
 		char *at = map(bytes);
 
 		/* Alone in the address space, but for what lies far above. */
@@ -29,7 +29,7 @@ static void extends(void)
 			fails("%zu KiB start at %p, not with a hugepage", bytes / KIB, (void *)at);
 		if (slack_kib() != (long)((want - bytes) / KIB))
 			fails("%zu KiB: /proc/self/status tells of %ld KiB of slack", bytes / KIB, slack_kib());
-		if (on() && read_number("/proc/vmstat", "abh_mmap_extended ") != extended + (want != bytes))
+		if (on() && read_number(EVENTS, "abh_mmap_extended ") != extended + (want != bytes))
 			fails("%zu KiB: abh_mmap_extended does not count", bytes / KIB);
 		munmap(at, bytes);
 		if (slack_kib())

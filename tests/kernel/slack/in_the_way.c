@@ -101,7 +101,7 @@ static void can_be_attached(void)
 
 static bool grows_into_slack(void)
 {
-	return on() && read_number("/proc/vmstat", "abh_mmap_grown ") >= 0;
+	return on() && read_number(EVENTS, "abh_mmap_grown ") >= 0;
 }
 
 static void grows_in_place(void)

@@ -21,7 +21,7 @@ static void bound_to(unsigned long bytes)
 /* Mappings until all that may be slack is. */
 static void exhaust(void)
 {
-	long refused = read_number("/proc/vmstat", "abh_mmap_too_much ");
+	long refused = read_number(EVENTS, "abh_mmap_too_much ");
 
 	for (int i = 0; i < 8; i++)
 		fill(map(ODD), ODD, i);
@@ -29,7 +29,7 @@ static void exhaust(void)
 		return;
 	if (slack_kib() != 2 * (long)((HUGE - ODD) / KIB))
 		fails("8 mappings have %ld KiB of slack", slack_kib());
-	if (read_number("/proc/vmstat", "abh_mmap_too_much ") != refused + 6)
+	if (read_number(EVENTS, "abh_mmap_too_much ") != refused + 6)
 		fails("abh_mmap_too_much does not count");
 }
 
@@ -81,6 +81,53 @@ static void heap(void)
 		fails("%ld KiB of surplus", of_process("AbhSurplus"));
 }
 
+/*
+ * CPython's heap under stock malloc: it grows by as much as malloc asks for, beside arenas of which the last hugepage
+ * is not full. That one is about to be, and does not take the heap's hugepages; nor does the heap's surplus theirs.
+ */
+static void heap_beside_arenas(void)
+{
+	enum { STEP = 132 * KIB, HEAP = 30 * MIB };
+	size_t huge;
+	char *base;
+
+	if (!thp_always())
+		skips("transparent hugepages are not always on");
+	bound_to(MOST);
+	for (int i = 0; i < 4; i++) /* the second opens a hugepage, and the fourth */
+		fill(map(ARENA), ARENA, i);
+	if (has_pieces() && slack_kib() != (long)(ARENA / KIB))
+		fails("%ld KiB of slack beside arenas, expected those of one", slack_kib());
+	base = sbrk(0);
+	for (size_t grown = 0; grown < HEAP; grown += STEP) {
+		char *at = sbrk(STEP);
+
+		if (at != base + grown)
+			fails("the heap grew elsewhere");
+		fill(at, STEP, 1);
+	}
+	huge = in_hugepages(base, HEAP);
+	value("unused.heap_huge_kib", (long)(huge / KIB));
+	if (on() && huge < HEAP - 2 * HUGE)
+		fails("%zu KiB of the heap are in hugepages", huge / KIB);
+	map(ARENA);
+	fill(base = map(ARENA), ARENA, 1);
+	huge = in_hugepages(base, ARENA);
+	if (has_pieces() && huge != ARENA)
+		fails("%zu KiB of an arena beside a heap's surplus are in a hugepage", huge / KIB);
+}
+
+/* Arenas that are too few for what they would take are bounded as all is: half a bound of slack is there already. */
+static void few_arenas(void)
+{
+	bound_to(MOST);
+	exhaust();
+	for (int i = 0; i < 18; i++) /* the last one would open a hugepage */
+		fill(map(64 * KIB), 64 * KIB, i);
+	if (on() && slack_kib() > (long)(MOST / KIB))
+		fails("%ld KiB of slack", slack_kib());
+}
+
 /* What has to move to grow does so with its hugepages, and gets no more slack than it may. */
 static void growth(void)
 {
@@ -109,6 +156,8 @@ const struct test slack_unused[] = {
 	{ "a small process has little slack", small_process, true },
 	{ "a large process has 3 % of slack", large_process, true },
 	{ "the heap shares the bound on slack", heap, true },
+	{ "a heap and arenas take nothing from each other", heap_beside_arenas, true },
+	{ "few arenas have little slack", few_arenas, true },
 	{ "mremap() and the bound on slack", growth, true },
 	{ NULL, NULL, false },
 };
