@@ -90,6 +90,8 @@ class _Look:
             if self.seen.running:
                 _ = self.seen.tree
                 self.asks = True
+                with contextlib.suppress(Unreadable):
+                    _ = self.seen.blocks  # before its guest is asked: answering, that touches memory
             try:
                 self.policy = one.policy()
             except binding.NoDomain:
