@@ -104,7 +104,7 @@ impl Process<'_> {
     }
 
     /// Bytes that are left for arrays, of so many pages in all.
-    fn room(&self, pages: u64) -> u64 {
+    const fn room(pages: u64) -> u64 {
         (pages - TEXT.1 - STACK.1) * PAGE
     }
 }
@@ -144,7 +144,7 @@ pub fn run(name: &str, accesses: u64, observer: &mut impl Observer) -> Option<u6
 
 /// Primes by Eratosthenes: a byte for each odd number.
 fn nsieve(process: &mut Process) -> Option<()> {
-    let size = process.room(1243);
+    let size = Process::room(1243);
     let flags = process.array(size, 1);
     let mut prime = vec![true; size as usize];
     (0..size).try_for_each(|i| process.store(flags, i))?;
@@ -163,7 +163,7 @@ fn nsieve(process: &mut Process) -> Option<()> {
 
 /// Williams's sort by a heap, of numbers of four bytes.
 fn heapsort(process: &mut Process) -> Option<()> {
-    let size = process.room(1010) / 4;
+    let size = Process::room(1010) / 4;
     let (numbers, mut random) = (process.array(size, 4), Random::new(1));
     let mut values: Vec<u32> = (0..size).map(|_| random.next() as u32).collect();
     (0..size).try_for_each(|i| process.store(numbers, i))?;
@@ -263,7 +263,7 @@ fn compress(process: &mut Process) -> Option<()> {
     const TABLE: u64 = 69_001;
     let (keys, codes) = (process.array(TABLE, 4), process.array(TABLE, 2));
     // What is written is half as long as what is read, and a little longer.
-    let room = process.room(8931) - 6 * TABLE - 64;
+    let room = Process::room(8931) - 6 * TABLE - 64;
     let size = room / 100 * 64 & !7;
     let (text, out) = (process.array(size, 1), process.array(room - size, 1));
     let (mut random, mut table) = (Random::new(1), vec![None; TABLE as usize]);
