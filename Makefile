@@ -41,7 +41,7 @@ mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the 
 	@for policy in reg thp; do $(ABH) sweep "tlb-overflow@native~$$policy" || exit; done
 	@$(ABH) report
 
-organisations: ## other page tables and TLB refills than x86-64's: the same accesses through each, natively and in KVM guests
+organisations: ## other page tables and TLB refills than x86-64's: the same accesses through each, natively and in guests of KVM and Xen
 	@$(ABH) organisations
 	@$(ABH) report
 

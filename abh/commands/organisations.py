@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "cells",
         nargs="*",
-        help="`abh list` shows the names; without any: one program natively and in KVM guests, with ABH and without, "
-        "and made-up workloads on the tables alone",
+        help="`abh list` shows the names; without any: one program natively and in guests of KVM and Xen, with ABH "
+        "and without, and made-up workloads on the tables alone",
     )
     parser.add_argument("--size", choices=("smoke", "paper"), default="smoke", help="default: %(default)s")
     output.add_json(parser)

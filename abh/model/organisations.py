@@ -27,7 +27,7 @@ PROGRAMS = {
 # What is replayed unless something is named: natively, nested and on a shadow; without hugepages and with ABH.
 PROGRAM = "sqlite"
 NATIVE, SHADOW = "native", "kvm-shadow"
-NESTED = ("kvm-hap",)
+NESTED = ("kvm-hap", "xen-hap")
 ENVIRONMENTS = (NATIVE, *NESTED, SHADOW)
 POLICIES = ("reg", "abh")
 RUNS = tuple(f"{PROGRAM}@{environment}~{policy}" for environment in ENVIRONMENTS for policy in POLICIES)
