@@ -128,7 +128,7 @@ def _program(name: str) -> tuple[Path, bool]:
     with tempfile.TemporaryDirectory(prefix="abh-organisations-") as scratch, step:
         folder = Path(scratch)
         accesses = str(organisations.PROGRAMS[name])
-        mmu.program(["synth", mmu.TRACE, "--program", name, "--accesses", accesses], folder)
+        mmu.program(["synth", mmu.TRACE, "--program", name, "--accesses", accesses], folder, writes=True)
         replays = [
             each
             for batch in organisations.OF_PROGRAMS

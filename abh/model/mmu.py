@@ -87,13 +87,14 @@ def arguments(
     return ",".join(words)
 
 
-def program(words: Sequence[str], folder: Path) -> str:
-    """What abh-mmu prints; it finds its files in `folder`, by names without a path."""
+def program(words: Sequence[str], folder: Path, *, writes: bool = False) -> str:
+    """What abh-mmu prints; it finds its files in `folder`, by names without a path, and may write there if asked to."""
     from abh.build import components, root
 
     enter = root.enter(
         root.path_of("build"),
-        read_only={"/in/mmu": components.path_of("mmu"), "/in/files": folder},
+        read_only={"/in/mmu": components.path_of("mmu"), **({} if writes else {"/in/files": folder})},
+        writable={"/in/files": folder} if writes else None,
         scratch="/in",
         chdir="/in/files",
     )

@@ -358,8 +358,9 @@ def replayed(swept, monkeypatch, tmp_path) -> list[list[str]]:
     asked: list[list[str]] = []
     monkeypatch.setattr(paths, "cache", lambda: tmp_path / "cache")
 
-    def program(words: list[str], folder: Path) -> str:
+    def program(words: list[str], folder: Path, *, writes: bool = False) -> str:
         asked.append(words)
+        assert writes == (words[0] == "synth"), "nothing else writes"
         if words == ["thesis"]:
             keys = {"workload": "task", "organisation": "g16", "at": 2, "quantity": "cycles", "unit": "cycles"}
             return json.dumps({"kind": "modelled", "lines": [{**keys, "value": 1}]})
