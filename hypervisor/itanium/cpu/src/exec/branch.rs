@@ -5,7 +5,7 @@ use super::{Handler, Name, Op};
 use crate::bus::Bus;
 use crate::cpu::{Cpu, ar};
 use crate::general::Frame;
-use crate::interruption::{Done, illegal, privileged};
+use crate::interruption::{Done, at, illegal, privileged, stuck};
 
 pub(super) fn of((mnemonic, operands): Name) -> Option<Handler> {
     Some(match (mnemonic, operands) {
@@ -16,6 +16,9 @@ pub(super) fn of((mnemonic, operands): Name) -> Option<Handler> {
         ("br.call{pos3}{few}{clr}", "b1=b2") => |c, _, o| c.call(o, c.branches[usize::from(o.r2 & 7)]),
         ("br.call{pos3}{few}{clr}" | "brl.call{pos3}{few}{clr}", _) => |c, _, o| c.call(o, c.relative(o)),
         ("br.ret{pos3}{few}{clr}", _) => Cpu::ret,
+        ("br.ia{pos3}{few}{clr}", _) => Cpu::other_instructions,
+        // Of processors with a virtual machine mode, which this one has not.
+        ("vmsw.0" | "vmsw.1", _) => Cpu::no_instruction,
         ("br.cloop{pos3}{few}{clr}", _) => Cpu::counted_loop,
         ("br.ctop{pos3}{few}{clr}", _) => |c, _, o| c.modulo_loop(o, true),
         ("br.cexit{pos3}{few}{clr}", _) => |c, _, o| c.modulo_loop(o, false),
@@ -140,6 +143,14 @@ impl Cpu {
         }
         self.cover();
         Ok(())
+    }
+
+    /// `br.ia`: Disabled Instruction Set Transition fault, where PSR.di says so (SDM vol. 3, br). There are no others.
+    fn other_instructions(&mut self, _: &mut dyn Bus, _: &Op) -> Done {
+        if self.has(crate::psr::DI) {
+            return Err(at(0x5400, 0x40));
+        }
+        Err(stuck("a branch to instructions of another architecture, which are not implemented"))
     }
 
     fn bank(&mut self, bank: u64) -> Done {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! Floating-point arithmetic (SDM vol. 1, chapter 5; vol. 3, F1, F4 to F8, F10, F12 to F14). All operands are served
-//! here: there is no software assistance. Not there yet: the parallel forms, frsqrta, and traps that are on.
+//! here: there is no software assistance. Not there yet: traps that are on (overflow, underflow, inexact).
 
 use super::compare::Way;
 use super::{Handler, Name, Op};
@@ -15,14 +15,14 @@ pub(super) fn of(name: Name) -> Option<Handler> {
 
 /// What of f3 times f4 and f2 is negated.
 #[derive(Clone, Copy)]
-struct Signs {
+pub(super) struct Signs {
     product: bool,
     addend: bool,
 }
 
-const PLUS: Signs = Signs { product: false, addend: false };
-const LESS: Signs = Signs { product: false, addend: true };
-const NEGATED: Signs = Signs { product: true, addend: false };
+pub(super) const PLUS: Signs = Signs { product: false, addend: false };
+pub(super) const LESS: Signs = Signs { product: false, addend: true };
+pub(super) const NEGATED: Signs = Signs { product: true, addend: false };
 
 fn sums(mnemonic: &str) -> Option<Handler> {
     Some(match mnemonic.strip_suffix("{sf}")? {
@@ -73,7 +73,7 @@ fn others(mnemonic: &str) -> Option<Handler> {
 }
 
 /// Where an instruction's status field begins in FPSR.
-const fn field(op: &Op) -> u32 {
+pub(super) const fn field(op: &Op) -> u32 {
     6 + 13 * op.bits(35, 34) as u32
 }
 
@@ -81,14 +81,14 @@ const QUIET: u64 = 1 << 62;
 
 impl Float {
     /// What an invalid operation gives.
-    const INDEFINITE: Self = Self { negative: true, exponent: 0x1_ffff, significand: 3 << 62 };
+    pub(super) const INDEFINITE: Self = Self { negative: true, exponent: 0x1_ffff, significand: 3 << 62 };
 
     /// A NaN.
     pub fn is_nan(self) -> bool {
         self.exponent == 0x1_ffff && self.significand > 1 << 63
     }
 
-    fn is_signaling(self) -> bool {
+    pub(super) fn is_signaling(self) -> bool {
         self.is_nan() && self.significand & QUIET == 0
     }
 
@@ -98,23 +98,23 @@ impl Float {
     }
 
     /// Encodings that no operation takes (SDM vol. 1, 5.1.2, table 5-2).
-    fn is_unsupported(self) -> bool {
+    pub(super) fn is_unsupported(self) -> bool {
         self.exponent == 0x1_ffff && self.significand >> 63 == 0
     }
 
-    fn is_zero(self) -> bool {
+    pub(super) fn is_zero(self) -> bool {
         self.significand == 0 && self.exponent != 0x1_ffff && !self.is_natval()
     }
 
-    fn is_unnormal(self) -> bool {
+    pub(super) fn is_unnormal(self) -> bool {
         self.significand != 0 && self.significand >> 63 == 0 && self.exponent != 0x1_ffff
     }
 
-    fn quieted(self) -> Self {
+    pub(super) fn quieted(self) -> Self {
         Self { significand: self.significand | QUIET, ..self }
     }
 
-    fn absolute(self) -> Self {
+    pub(super) fn absolute(self) -> Self {
         Self { negative: false, ..self }
     }
 
@@ -123,7 +123,7 @@ impl Float {
     }
 
     /// The same number with its leading bit in its place.
-    fn normalized(self) -> (i64, u64) {
+    pub(super) fn normalized(self) -> (i64, u64) {
         let exponent = if self.exponent == 0 { 0xc001 } else { i64::from(self.exponent) };
         let shift = self.significand.leading_zeros();
         (exponent - i64::from(shift), self.significand << shift)
@@ -131,7 +131,7 @@ impl Float {
 }
 
 /// -1, 0 or 1; none where they have no order.
-fn ordered(a: Float, b: Float) -> Option<i8> {
+pub(super) fn ordered(a: Float, b: Float) -> Option<i8> {
     if [a, b].iter().any(|value| value.is_nan() || value.is_unsupported()) {
         return None;
     }
@@ -152,17 +152,30 @@ fn ordered(a: Float, b: Float) -> Option<i8> {
     Some(order)
 }
 
+/// Flags of a comparison. One that is quiet takes a NaN that is, too, for no error.
+pub(super) fn compared(a: Float, b: Float, quiet: bool) -> u64 {
+    let unordered = ordered(a, b).is_none();
+    let signals = [a, b].iter().any(|value| value.is_signaling() || value.is_unsupported());
+    if signals || unordered && !quiet {
+        flag::V
+    } else if !unordered && [a, b].iter().any(|value| value.is_unnormal()) {
+        flag::D
+    } else {
+        0
+    }
+}
+
 impl Cpu {
     fn flags(&self, field: u32) -> u64 {
         self.ar[ar::FPSR] >> (field + 7) & 0x3f
     }
 
-    fn controls(&self, field: u32) -> u64 {
+    pub(super) fn controls(&self, field: u32) -> u64 {
         self.ar[ar::FPSR] >> field & 0x7f
     }
 
     /// How a status field says that results of an instruction are rounded (SDM vol. 1, 5.1.3, tables 5-5 and 5-6).
-    fn rounding(&self, field: u32, fixed: Option<(u32, u32)>) -> Rounding {
+    pub(super) fn rounding(&self, field: u32, fixed: Option<(u32, u32)>) -> Rounding {
         let controls = self.controls(field);
         let widest = controls >> 1 & 1 != 0;
         let precision = fixed.map_or([24, 24, 53, 64][(controls >> 2 & 3) as usize], |(precision, _)| precision);
@@ -170,19 +183,32 @@ impl Cpu {
         Rounding { precision, range, mode: controls >> 4 & 3, flush: controls & 1 != 0 }
     }
 
-    /// Sets flags; those whose trap is on raise it: the first three as a fault, and nothing is written.
     fn raise(&mut self, field: u32, flags: u64) -> Done {
+        self.raise_each(field, [flags, 0])
+    }
+
+    /// Sets flags, of the lower half and the upper one where there are two; those whose trap is on raise it: the first
+    /// three as a fault, and nothing is written. ISR.code names the first of each half that there is: v, d, z (SDM vol. 2,
+    /// chapter 8, from memory).
+    pub(super) fn raise_each(&mut self, field: u32, flags: [u64; 2]) -> Done {
         let off = if self.controls(field) >> 6 & 1 != 0 { 0x3f } else { self.ar[ar::FPSR] & 0x3f };
-        let tiny = if flags & flag::TINY != 0 { flag::U } else { 0 };
-        let on = (flags & 0x3f | tiny) & !off;
-        if on & (flag::V | flag::D | flag::Z) != 0 {
-            // ISR.code names the first that there is: v, d, z (SDM vol. 2, chapter 8, from memory).
-            return Err(at(0x5c00, 1 << on.trailing_zeros()));
+        let mut code = 0;
+        let mut trap = false;
+        for (half, flags) in flags.into_iter().enumerate() {
+            let tiny = if flags & flag::TINY != 0 { flag::U } else { 0 };
+            let on = (flags & 0x3f | tiny) & !off;
+            if on & (flag::V | flag::D | flag::Z) != 0 {
+                code |= 1 << (on.trailing_zeros() as usize + 4 * half);
+            }
+            trap |= on != 0;
         }
-        if on != 0 {
+        if code != 0 {
+            return Err(at(0x5c00, code));
+        }
+        if trap {
             return Err(stuck("a floating-point trap that is on: not implemented"));
         }
-        self.ar[ar::FPSR] |= (flags & 0x3f) << (field + 7);
+        self.ar[ar::FPSR] |= ((flags[0] | flags[1]) & 0x3f) << (field + 7);
         Ok(())
     }
 
@@ -223,16 +249,7 @@ impl Cpu {
         if a.is_natval() || b.is_natval() {
             return self.judge(op, way, None);
         }
-        let unordered = ordered(a, b).is_none();
-        let signals = [a, b].iter().any(|value| value.is_signaling() || value.is_unsupported());
-        let flags = if signals || unordered && !quiet {
-            flag::V
-        } else if !unordered && [a, b].iter().any(|value| value.is_unnormal()) {
-            flag::D
-        } else {
-            0
-        };
-        self.raise(field(op), flags)?;
+        self.raise(field(op), compared(a, b, quiet))?;
         self.judge(op, way, Some(relation(ordered(a, b))))
     }
 
@@ -275,14 +292,7 @@ impl Cpu {
             self.set_fr(op.r1, Float::NATVAL);
             return Ok(());
         }
-        let flags = if ordered(a, b).is_none() {
-            flag::V
-        } else if a.is_unnormal() || b.is_unnormal() {
-            flag::D
-        } else {
-            0
-        };
-        self.raise(field(op), flags)?;
+        self.raise(field(op), compared(a, b, false))?;
         self.set_fr(op.r1, if first(a, b) { a } else { b });
         Ok(())
     }
@@ -330,16 +340,11 @@ impl Cpu {
             self.set_pr(op.p2, false);
             return Ok(());
         }
-        let (exponent, significand) = b.normalized();
-        let exponent = 0x1_ffff - 2 - exponent;
-        if exponent <= 0 {
+        let Some(value) = reciprocal(b) else {
             return Err(stuck("frcpa of a number that is too large for its reciprocal: not implemented"));
-        }
-        let index = significand >> 55 & 0xff;
-        let fraction = ((1 << 21) / (512 + 2 * index + 1)).div_ceil(2) - 1024;
+        };
         let denormal = if a.is_unnormal() || b.is_unnormal() { flag::D } else { 0 };
         self.raise(field(op), denormal)?;
-        let value = Float { negative: b.negative, exponent: exponent as u32, significand: 1 << 63 | fraction << 53 };
         self.set_fr(op.r1, value);
         self.set_pr(op.p2, true);
         Ok(())
@@ -357,7 +362,7 @@ impl Cpu {
 }
 
 /// A result and flags.
-fn multiplied(rounding: Rounding, signs: Signs, a: Float, b: Float, add: Option<Float>) -> (Float, u64) {
+pub(super) fn multiplied(rounding: Rounding, signs: Signs, a: Float, b: Float, add: Option<Float>) -> (Float, u64) {
     let invalid = (Float::INDEFINITE, flag::V);
     let addend = add.unwrap_or_default();
     if [a, b, addend].iter().any(|value| value.is_unsupported()) {
@@ -387,8 +392,18 @@ fn multiplied(rounding: Rounding, signs: Signs, a: Float, b: Float, add: Option<
     (value, flags | denormal)
 }
 
+/// About the reciprocal of a number; none where no register has it.
+pub(super) fn reciprocal(b: Float) -> Option<Float> {
+    let (exponent, significand) = b.normalized();
+    let exponent = 0x1_ffff - 2 - exponent;
+    let index = significand >> 55 & 0xff;
+    let fraction = ((1 << 21) / (512 + 2 * index + 1)).div_ceil(2) - 1024;
+    let significand = 1 << 63 | fraction << 53;
+    (exponent > 0).then_some(Float { negative: b.negative, exponent: exponent as u32, significand })
+}
+
 /// The quotient, where one of two numbers is 0, infinite, or none.
-fn easy_quotient(a: Float, b: Float) -> Option<(Float, u64)> {
+pub(super) fn easy_quotient(a: Float, b: Float) -> Option<(Float, u64)> {
     let negative = a.negative != b.negative;
     let invalid = Some((Float::INDEFINITE, flag::V));
     if a.is_unsupported() || b.is_unsupported() {

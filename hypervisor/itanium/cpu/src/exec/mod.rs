@@ -8,6 +8,7 @@ mod compare;
 mod extract;
 mod float;
 mod float_move;
+mod float_pair;
 mod indirect;
 mod integer;
 mod load;
@@ -136,6 +137,7 @@ fn handler(form: &Form) -> Option<Handler> {
         system::of,
         float_move::of,
         float::of,
+        float_pair::of,
     ];
     files.iter().find_map(|of| of(name))
 }
