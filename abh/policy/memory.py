@@ -26,7 +26,7 @@ PAGE = 4096
 AT_LEAST = 256
 # include/uapi/linux/fs.h, asm-generic/mman-common.h, and the numbers of system calls that all architectures share.
 PAGEMAP_SCAN = 0xC0606610
-PRESENT, SWAPPED, IS_HUGE = 1 << 3, 1 << 4, 1 << 6
+PRESENT, SWAPPED, IS_ZERO, IS_HUGE = 1 << 3, 1 << 4, 1 << 5, 1 << 6
 MADV_COLLAPSE = 25
 PIDFD_OPEN, PROCESS_MADVISE = 434, 440
 
@@ -179,7 +179,8 @@ def ranges(pid: int, start: int, end: int, proc: Path = PROC) -> Iterator[Range]
         with path.open("rb", buffering=0) as pagemap:
             while at < end:
                 vector = (ctypes.addressof(regions), len(regions) // 3)
-                which = (0, 0, PRESENT | SWAPPED, PRESENT | SWAPPED | IS_HUGE)  # inverted, all of, any of, told
+                # Inverted, all of, any of, told: not the page of zeros, which is there for all that was only read.
+                which = (IS_ZERO, IS_ZERO, PRESENT | SWAPPED, PRESENT | SWAPPED | IS_HUGE)
                 argument = bytearray(struct.pack("12Q", 96, 0, at, end, 0, *vector, 0, *which))
                 count = fcntl.ioctl(pagemap, PAGEMAP_SCAN, argument)
                 for number in range(count):

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -266,6 +269,20 @@ def test_blocks_of_one_size_are_different_mappings(machine):
     machine.smaps(mapping(BASE, 4096))
     with pytest.raises(Unreadable):
         assert machine.seen().blocks
+
+
+def test_pages_that_were_only_read_are_not_there():
+    """Of this very kernel: they are all one page of zeros, which takes no memory, and collapsing them would."""
+    area = mmap.mmap(-1, 4 * HUGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    area.madvise(mmap.MADV_NOHUGEPAGE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    assert area[: 2 * HUGE].count(0) == 2 * HUGE
+    area[3 * HUGE] = 1
+    try:
+        found = list(memory.ranges(os.getpid(), start, start + 4 * HUGE))
+    except Unreadable as error:
+        pytest.skip(str(error))
+    assert [(each.start - start, each.end - each.start) for each in found] == [(3 * HUGE, 4096)]
 
 
 def test_not_huge_is_what_has_base_pages_and_fits_in_whole(monkeypatch):
