@@ -51,14 +51,14 @@ class Parts:
     tests: Path | None = None  # guests that a host runs in place of its own: tests.tgz (agent/init-host)
 
 
-def parts_of(machine: spec.Machine, group: str = "", *, mmu: bool = False) -> Parts:
-    """What a machine needs, built, for the workloads of a group."""
+def parts_of(machine: spec.Machine, group: str = "", *, mmu: bool = False, xen: Path | None = None) -> Parts:
+    """What a machine needs, built, for the workloads of a group; another Xen than the study's where one is given."""
     return Parts(
         qemu=components.path_of(machine.emulator),
         plugin=components.path_of("plugin"),
         linux=components.path_of(machine.kernel),
         initramfs=components.path_of(spec.of_group(f"{machine.root}-initramfs", group)),
-        xen=components.path_of("xen") if machine.boot == "xen" else None,
+        xen=(xen or components.path_of("xen")) if machine.boot == "xen" else None,
         mmu=components.path_of("mmu") if mmu else None,
     )
 

@@ -320,7 +320,7 @@ STAGES = {
         Stage("kernel", "the kernel's semantics, self-tests and fuzz, also with KASAN and lockdep", 15, _kernel,
               ("kernel-patches", "tests/kernel", *BENCH),
               ("linux", "linux-debug", "kernel-tests", "mm-selftests", "qemu"), memory_mib=2600),
-        Stage("xen", "Xen's shadow page tables, with superpages and without, under small guests", 12, _xen,
+        Stage("xen", "Xen's shadow page tables, with superpages and without, under small guests", 20, _xen,
               ("hypervisor/xen", "tests/xen", "agent", *BENCH),
               ("xen", "xen-debug", "xen-tests", "qemu"), memory_mib=2600),
         Stage("organisations", "whole runs through other organisations of page tables: `make organisations`",

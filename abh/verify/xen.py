@@ -18,7 +18,10 @@ MORE_CPU = ",+smep,+smap"  # than the bench's processor has
 TESTS = paths.CHECKOUT / "tests/xen"
 COMPLAINT = "ABH xen "
 # What becomes of a guest at work, and of which.
-MOVED = {"save": "churn", "destroy": "churn", "drop": "wide"}
+MOVED = {"save": "churn", "dirty": "churn", "pin": "churn", "destroy": "churn", "drop": "wide"}
+# A guest of tests/xen in 32 bits with PAE. Its paging is shadow only: by the sources, with nested paging QEMU's TCG
+# sets the accessed bit of a PDPTE, which is reserved there, and Xen then finds no way through the guest's tables.
+PAE = "-pae"
 SWITCH = "XEN_DOMCTL_SHADOW_OP_SET_SUPERPAGES"
 
 
@@ -47,14 +50,18 @@ class Ended:
 
 
 def names() -> list[str]:
-    """Every test: a folder of tests/xen with a main.c."""
-    return sorted(path.parent.name for path in TESTS.glob("*/main.c"))
+    """Every test: a folder of tests/xen with a main.c, as a guest in 64 bits and one in 32."""
+    folders = sorted(path.parent.name for path in TESTS.glob("*/main.c"))
+    return [name + kind for kind in ("", PAE) for name in folders]
 
 
 def beside(test: str) -> list[str]:
     """The guest that runs beside a test, and its arguments: the last line of the file `beside` in the test's folder."""
-    file = TESTS / test / "beside"
-    return file.read_text().splitlines()[-1].split() if file.exists() else []
+    file = TESTS / test.removesuffix(PAE) / "beside"
+    if not file.exists():
+        return []
+    name, *arguments = file.read_text().splitlines()[-1].split()
+    return [name + PAE if test.endswith(PAE) else name, *arguments]
 
 
 def variant(job: str) -> str:
@@ -64,7 +71,7 @@ def variant(job: str) -> str:
 
 
 def read(lines: Iterable[str], jobs: Sequence[str]) -> list[Verdict]:
-    """The verdicts that the host's lines tell of, one of each job but those that are keys."""
+    """The verdicts that the host's lines tell of, one of each job that is a guest."""
     found = {variant(job): Verdict(variant(job)) for job in jobs if not job.startswith("key ")}
     for line in lines:
         words = line.split(" ")
@@ -100,7 +107,7 @@ def run(jobs: Sequence[str], *, xen: Path, limit_s: float, mmu: str | None = Non
     the machine ended."""
     machine = spec.machine(MACHINE)
     machine = machine.model_copy(update={"cpu": machine.cpu + MORE_CPU})
-    parts = replace(emulated.parts_of(machine, mmu=mmu is not None), tests=components.path_of("xen-tests"), xen=xen)
+    parts = replace(emulated.parts_of(machine, mmu=mmu is not None, xen=xen), tests=components.path_of("xen-tests"))
     text = "".join(f"{job}\n" for job in jobs)
     made = emulated.run(machine, "smoke", parts, None, text, icount=True, limit_s=limit_s, mmu=mmu)
     complaints = [line.removeprefix(COMPLAINT) for line in made.lines if line.startswith(COMPLAINT)]

@@ -73,7 +73,8 @@ def test_jobs() -> None:
     every = xen_test.jobs(_arguments())
     assert not any("canary" in job or "fuzz" in job or "test wide" in job for job in every)
     alone = [job for job in every if job.startswith("test ")]
-    assert len(alone) == 3 * (len(xen_guests.names()) - len(xen_test.ASKED))
+    asked = len(xen_guests.names()) // 2 - len(xen_test.ASKED)
+    assert len(alone) == (3 + 2) * asked and not any(job.split()[1:3] == ["sizes-pae", "hap"] for job in alone)
     assert "save churn shadow 1 rounds=3000" in every
     fuzz = xen_test.jobs(_arguments(fuzz=7, seed=3, audit=True))
     assert fuzz[0] == "key O"
@@ -84,14 +85,23 @@ def test_what_runs_beside_a_test() -> None:
     assert xen_test.jobs(_arguments(tests=["grants"]))[:2] == [
         "beside grants hap 0 owner=1", "test grants hap 0",
     ]  # fmt: skip
+    assert xen_guests.beside("grants-pae") == ["grants-pae", "owner=1"]
 
 
 def test_guest_that_was_moved_shows_its_superpages_before() -> None:
-    on = xen_guests.Verdict("save:churn~shadow-1", "success", "", {"before_direct": 3, "direct": 0})
+    on = xen_guests.Verdict("save:churn~shadow-1", "success", "", {"before_live": 3, "direct": 0})
     off = xen_guests.Verdict("save:churn~shadow-0", "success", "", {"before_shadow_pages": 3, "before_direct": 0})
     assert xen_test.unshown([on, off]) == []
     on.counters, off.counters = {"direct": 3}, {"before_direct": 1}
     assert len(xen_test.unshown([on, off])) == 2
+
+
+def test_guest_whose_writes_are_recorded_has_no_superpages_meanwhile() -> None:
+    on = xen_guests.Verdict("dirty:churn~shadow-1", "success")
+    on.counters = {"before_live": 12, "during_splintered_dirty": 12, "live": 12}
+    assert xen_test.unshown([on]) == []
+    on.counters["during_live"] = 1
+    assert xen_test.unshown([on]) == ["dirty:churn~shadow-1: during_live is 1, not 0"]
 
 
 def test_a_prefix_of_the_series_runs_guests_of_each_paging(monkeypatch: pytest.MonkeyPatch) -> None:

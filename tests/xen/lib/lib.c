@@ -36,12 +36,56 @@ long hypercall(unsigned int number, uintptr_t a, uintptr_t b, uintptr_t c)
 {
 	long result;
 
+#ifndef __x86_64__
+	asm volatile("call *%[entry]"
+		     : "=a"(result), "+b"(a), "+c"(b), "+d"(c)
+		     : [entry] "r"(hypercall_page + 32 * number)
+		     : "memory");
+	return result;
+#else
 	asm volatile("call *%[entry]"
 		     : "=a"(result), "+D"(a), "+S"(b), "+d"(c)
 		     : [entry] "r"(hypercall_page + 32 * number)
 		     : "memory", "rcx", "r8", "r9", "r10", "r11");
 	return result;
+#endif
 }
+
+#ifndef __x86_64__
+/* What the compiler calls where it has no instruction for it: a bit of the quotient at a time. */
+uint64_t __udivmoddi4(uint64_t number, uint64_t by, uint64_t *rest);
+uint64_t __udivmoddi4(uint64_t number, uint64_t by, uint64_t *rest)
+{
+	uint64_t left = 0;
+
+	for (int bit = 0; bit < 64; bit++) {
+		left = left << 1 | number >> 63;
+		number <<= 1;
+		if (left >= by) {
+			left -= by;
+			number |= 1;
+		}
+	}
+	if (rest)
+		*rest = left;
+	return number;
+}
+
+uint64_t __udivdi3(uint64_t number, uint64_t by);
+uint64_t __udivdi3(uint64_t number, uint64_t by)
+{
+	return __udivmoddi4(number, by, 0);
+}
+
+uint64_t __umoddi3(uint64_t number, uint64_t by);
+uint64_t __umoddi3(uint64_t number, uint64_t by)
+{
+	uint64_t rest;
+
+	__udivmoddi4(number, by, &rest);
+	return rest;
+}
+#endif
 
 static void cpuid(uint32_t leaf, uint32_t *out)
 {
@@ -179,16 +223,25 @@ uintptr_t on_exception(struct frame *frame)
 		(uint64_t)frame->ip, (uint64_t)cr2);
 }
 
+static struct {
+	uint16_t limit;
+	uintptr_t base;
+} __attribute__((packed)) idt_pointer;
+
+void load_handlers(void)
+{
+	asm volatile("lgdt gdt_pointer");
+	asm volatile("lidt %0" ::"m"(idt_pointer));
+}
+
 static void set_handlers(void)
 {
 	static struct {
 		uint16_t low, selector, flags, middle;
+#ifdef __x86_64__
 		uint32_t high, zero;
+#endif
 	} idt[32];
-	struct {
-		uint16_t limit;
-		uintptr_t base;
-	} __attribute__((packed)) pointer = { sizeof(idt) - 1, (uintptr_t)idt };
 
 	for (int i = 0; i < 32; i++) {
 		uint64_t stub = address_of(stubs) + 16 * i;
@@ -197,9 +250,13 @@ static void set_handlers(void)
 		idt[i].selector = 8;
 		idt[i].flags = 0x8e00;
 		idt[i].middle = stub >> 16;
+#ifdef __x86_64__
 		idt[i].high = stub >> 32;
+#endif
 	}
-	asm volatile("lidt %0" ::"m"(pointer));
+	idt_pointer.limit = sizeof(idt) - 1;
+	idt_pointer.base = (uintptr_t)idt;
+	load_handlers();
 }
 
 static uint32_t xen_leaf(void)
@@ -299,11 +356,20 @@ uint64_t *l2_entry(uint64_t address)
 
 static void make_window(void)
 {
+#ifndef __x86_64__
+	extern uint64_t l2_identity[];
+
+	window_l2 = l2_identity + 512 * (WINDOW >> 30);
+	for (int i = 0; i < 512; i++)
+		set(window_l2 + i, 0);
+	flush();
+#else
 	window_l2 = new_table();
 	uint64_t *l3 = new_table();
 
 	l3[WINDOW >> 30 & 511] = address_of(window_l2) | P | RW | A;
 	top_table[WINDOW >> 39 & 511] = address_of(l3) | P | RW | A;
+#endif
 }
 
 uint64_t tag_of(uint64_t physical)

@@ -28,8 +28,12 @@
 /* 24 MiB at 16 MiB, which hold nothing: the tests' own. 8 MiB from 48 MiB are the library's tables. */
 #define ARENA UINT64_C(0x1000000)
 #define EXTENTS 12
-/* Where tests map: 1 GiB, by one l2 table. */
+/* Where tests map: 1 GiB, by one l2 table. Guests in 32 bits with PAE have it in place of 1 GiB that holds nothing. */
+#ifdef __x86_64__
 #define WINDOW UINT64_C(0x40000000000)
+#else
+#define WINDOW UINT64_C(0x80000000)
+#endif
 
 extern const char test_name[];
 void test(void);
@@ -41,6 +45,8 @@ void failure(const char *format, ...) __attribute__((format(printf, 1, 2), noret
 		if (!(condition))                                                                                      \
 			failure(__VA_ARGS__);                                                                          \
 	} while (0)
+/* What exceptions go to, for another processor: its own tables of segments and of handlers are not set. */
+void load_handlers(void);
 void skip(const char *why) __attribute__((noreturn));
 
 long try_read(uint64_t address, uint64_t *value);
