@@ -89,8 +89,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _tell(plan: Plan, note: str | None, report: dict[str, Any]) -> None:
     report.update(vm=plan.name, changes=bool(plan.document), difference=list(plan.difference))
+    report.update(lost=list(plan.lost), policy_changes=list(plan.said))
     report.update(notes=[*plan.notes, *plan.remarks, *([note] if note else [])], done=False)
-    print("\n".join(plan.difference) or f"{plan.name}: nothing to change")
+    lines = list(plan.difference)
+    if plan.lost:
+        lines += [f"{plan.name}: what is lost (-), but for what libvirt puts there by itself:", *plan.lost]
+    lines += [f"{plan.name}: policy: {line}" for line in plan.said]
+    nothing = "the XML and the policy are those of the last time" if plan.document else "nothing to change"
+    print("\n".join(lines) or f"{plan.name}: {nothing}")
     for line in report["notes"]:
         print(f"! {line}")
 

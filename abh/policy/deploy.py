@@ -22,13 +22,15 @@ class Plan:
 
     name: str
     source: str
-    difference: tuple[str, ...] = ()
+    difference: tuple[str, ...] = ()  # from the last deployment's XML and policy
     notes: tuple[str, ...] = ()  # what makes it somebody else's
     remarks: tuple[str, ...] = ()  # what else is to be known
     document: str = ""  # for libvirt; "" where nothing is to be done
     kept: Kept = field(default_factory=Kept)  # what is in it for abh
     old: Domain | None = None
     seen: str = ""  # its XML, with its secrets
+    lost: tuple[str, ...] = ()  # the difference from the domain as it is, where that is not what abh has defined
+    said: tuple[str, ...] = ()  # what the policy changes in the XML
 
 
 def name_of(text: str) -> str:
@@ -47,11 +49,9 @@ def plan(text: str, policy: Policy | None, old: Domain | None, *, secrets: bool 
     kept, seen = (old.kept(), old.document(secrets=secrets)) if old else (Kept(), "")
     last = Deployed.of(kept)
     new = Kept.of(policy) if policy else Kept(kept.name, kept.policy, kept.required)
-    before = last.source
     notes, remarks = [], []
     if old is not None:
         notes = list(_notes(old, kept, last))
-        before = before or secret.bare(_without_ours(seen, name), secret.KNOWN, name)
         told = secret.values(xml.parse(text, name), last.places)
         if not secrets and (told or last.hidden):
             remarks.append("its secrets were not looked at, as nothing is changed")
@@ -59,16 +59,19 @@ def plan(text: str, policy: Policy | None, old: Domain | None, *, secrets: bool 
             notes.append(
                 "its secrets are not those of the XML: nothing is kept of them that shows who has changed them"
             )
-    difference = _diff(before, secret.bare(text, last.places, name), name)
+    difference = [] if old and not last.source else _diff(last.source, secret.bare(text, last.places, name), name)
     difference += _diff(kept.policy, new.policy, f"{name}: policy")
     made = Plan(name, text, tuple(difference), tuple(notes), tuple(remarks), old=old, seen=seen)
     if old is not None and not difference and not notes:
         return made
     asked = policy or (stored.policy_of(new.policy, new.name, name) if new.name else None)
-    document, after = _document(made, new, last, asked)
+    document, after, said = _document(made, new, last, asked)
+    lost: tuple[str, ...] = ()
+    if old is not None and last.defined != digest(old.document()):
+        lost = _lost(old, document, last.places)
     if asked and _hypervisor(document) == "kvm" and (why := change.unfit(document, asked.vm, name)):
         remarks.append(why)
-    return replace(made, document=document, kept=after, remarks=tuple(remarks))
+    return replace(made, document=document, kept=after, remarks=tuple(remarks), lost=lost, said=said)
 
 
 def _notes(old: Domain, kept: Kept, last: Deployed) -> Iterator[str]:
@@ -82,9 +85,11 @@ def _notes(old: Domain, kept: Kept, last: Deployed) -> Iterator[str]:
         yield "it is transient: it would become persistent"
 
 
-def _without_ours(document: str, where: object) -> str:
+def _without_metadata(document: str, where: object) -> str:
+    """What others have there is carried over."""
     tree = xml.verbatim(document, where)
-    xml.put_ours(tree, None, where)
+    if (metadata := tree.find("metadata")) is not None:
+        tree.remove(metadata)
     return xml.text_of(tree)
 
 
@@ -92,19 +97,20 @@ def _hypervisor(document: str) -> str:
     return "xen" if xml.parse(document, "the domain").get("type") == "xen" else "kvm"
 
 
-def _document(made: Plan, new: Kept, last: Deployed, policy: Policy | None) -> tuple[str, Kept]:
-    """The XML for libvirt: the source, with what the policy changes, what libvirt and others have added, and ours."""
+def _document(made: Plan, new: Kept, last: Deployed, policy: Policy | None) -> tuple[str, Kept, tuple[str, ...]]:
+    """The XML for libvirt, of the source, the policy, what is carried over, and ours; and what the policy changes."""
     document = made.source
+    said: tuple[str, ...] = ()
     if policy is not None:
         changed = change.apply(document, policy.vm, _hypervisor(document), "", made.name)
-        document, new = changed.document, replace(new, before=changed.before)
+        document, new, said = changed.document, replace(new, before=changed.before), changed.said
     tree = xml.verbatim(document, made.name)
     if made.old is not None:
         carried.carry(tree, xml.verbatim(made.seen, made.name), last.source)
     deployed = Deployed(secret.bare(made.source, last.places, made.name), last.hidden)
     kept = replace(new, deployed=deployed.text())
     xml.put_ours(tree, domain.element_of(kept), made.name)
-    return xml.text_of(tree), kept
+    return xml.text_of(tree), kept, said
 
 
 @contextlib.contextmanager
@@ -149,8 +155,16 @@ def _define_new(connection: Any, made: Plan) -> Domain:
         return Domain(connection, connection.defineXMLFlags(made.document, libvirt.VIR_DOMAIN_DEFINE_VALIDATE))
 
 
-def _diff(old: str, new: str, name: str) -> list[str]:
+def _lost(old: Domain, document: str, places: frozenset[secret.Place]) -> tuple[str, ...]:
+    """The difference to the domain as it is: the last deployment's XML does not show what others have changed since."""
+    now, then = (
+        secret.bare(_without_metadata(each, old.where), places, old.where) for each in (old.document(), document)
+    )
+    return tuple(_diff(now, then, old.name, "it is"))
+
+
+def _diff(old: str, new: str, name: str, was: str = "last deployed") -> list[str]:
     lines = difflib.unified_diff(
-        old.splitlines(), new.splitlines(), f"{name}, as it is", f"{name}, as it would be", lineterm="", n=2
+        old.splitlines(), new.splitlines(), f"{name}, as {was}", f"{name}, as it would be", lineterm="", n=2
     )
     return list(lines)

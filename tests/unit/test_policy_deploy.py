@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from xml.etree import ElementTree
 
@@ -180,6 +181,39 @@ def test_a_second_deployment_keeps_what_others_and_libvirt_have_put_there(connec
     # What came of the file itself goes with it.
     deploy(tmp_path, DOMAIN.format("").replace("<o:x>1</o:x>", ""))
     assert "<o:x" not in one.document() and "urn:they" in one.document() and "urn:d" in one.document()
+
+
+def test_what_another_has_changed_is_shown_before_it_is_lost(connection, tmp_path, capsys):
+    deploy(tmp_path, DOMAIN.format(""))
+    one = domain.find(connection, "web")
+    one.redefine(secure(one), secure(one).replace("65536", "131072"))
+    capsys.readouterr()
+    deploy(tmp_path, DOMAIN.format(""), "--dry-run", "--json")
+    report = json.loads(capsys.readouterr().out)
+    assert report["changes"] and not report["difference"]
+    assert any(line.startswith("-") and "131072" in line for line in report["lost"]), report["lost"]
+    assert not any(SECRET in line or "urn:abh" in line for line in report["lost"])
+    for words, status in ((("--dry-run",), 0), ((), Status.FAILED), (("--adopt",), 0)):
+        deploy(tmp_path, DOMAIN.format(""), *words, status=status)
+        out = capsys.readouterr().out
+        assert "what is lost" in out and "131072" in out and "nothing to change" not in out, words
+    deploy(tmp_path, DOMAIN.format(""))
+    assert "nothing to change" in capsys.readouterr().out
+    deploy(tmp_path, DOMAIN.format("").replace("64", "128"))
+    assert "what is lost" not in capsys.readouterr().out, "nobody else has changed it"
+
+
+def test_what_the_policy_changes_in_the_xml_is_said_and_where_it_is_defined_again_that_is_not_nothing(
+    connection, tmp_path, capsys
+):
+    deploy(tmp_path, DOMAIN.format(""), "--policy", "vm-thp", "--dry-run")
+    assert "memoryBacking/nosharepages: nothing -> <nosharepages />" in capsys.readouterr().out
+    deploy(tmp_path, DOMAIN.format(""))
+    one = domain.find(connection, "web")
+    one.redefine(secure(one), secure(one).replace(SECRET, "theirs"))
+    deploy(tmp_path, DOMAIN.format(""), "--adopt")
+    out = capsys.readouterr().out
+    assert "nothing to change" not in out.partition("web: defined")[2] and "web: defined" in out
 
 
 def test_hugepages_of_the_administrators_own_are_not_taken_for_abhs(connection, tmp_path, capsys):
