@@ -29,8 +29,9 @@ VERSION = 1  # the same as abh.policy.domain's, which has what this may not impo
 REFUSED = 10
 STATE = Path("/run/libvirt")
 PASSES_S = (2, 10, 30, 60)  # after the start; arbitrary: a guest's own start takes about as long
-# Where a policy cannot be read, it is one that requires something if it has the word; the wrapper looks for the same.
-REQUIRES = r"""required("|'|&quot;|&apos;)?[[:space:]]*="""
+# Where a policy cannot be read, it is one that requires something if it has this key, alone in its line, dotted or in a
+# table of one line; the wrapper looks for the same.
+REQUIRES = r"""(^|[\n.{,])[ \t]*("|'|&quot;|&apos;)?required("|'|&quot;|&apos;)?[ \t]*="""
 UNITS_KIB = {"KiB": 1, "MiB": 1024, "GiB": 1 << 20}
 
 vm_name = ""  # whose start it is: for the log
@@ -123,7 +124,7 @@ def policy_of(tree: ElementTree.Element) -> tuple[Mapping[str, Any], tuple[str, 
             raise ValueError("its `required` is no list of names")
         required += [name for name in vm.get("required", []) if name not in required]
     except ValueError as error:
-        if required or re.search(REQUIRES.replace("[[:space:]]", r"\s"), text):
+        if required or re.search(REQUIRES, text):
             raise Refused(f"the policy cannot be read: {error}") from None
         say(f"the policy cannot be read, and nothing of it is required: {error}")
         return None

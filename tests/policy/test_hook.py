@@ -107,7 +107,7 @@ def test_what_only_the_started_vm_shows_is_refused_too(hooked):
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_hook_in_trouble_stops_a_vm_only_if_its_policy_requires_something(hooked, trouble):
     break_it(hooked, TROUBLES[trouble])
-    one = hooked.define("trouble")
+    one = hooked.define("trouble", more="<description>\nrequired = 1</description>")
     one.handle.create()
     one.handle.destroy()
     hooked.abh("policy", "set", "trouble", "vm-thp")

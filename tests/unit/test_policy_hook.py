@@ -189,9 +189,13 @@ def test_the_log_names_the_vm(monkeypatch, capsys):
     assert "'web 1' requires" in capsys.readouterr().err
 
 
-WRAPPED = """<domain><name>web 1</name><metadata>
+WRAPPED = """<domain><name>web 1</name><description>
+required = 1</description><os><cmdline>required=1</cmdline></os><metadata>
 <a:vm xmlns:a="urn:abh:libvirt-vm" version="1"{}><a:policy>{}</a:policy></a:vm></metadata></domain>
 """
+OF_OTHERS = """</a:policy></a:vm><b:vm xmlns:b='urn:other' required='x'><b:policy>
+required = 1</b:policy></b:vm><a:vm xmlns:a='urn:abh:libvirt-vm:claim:1'><a:policy/></a:vm>
+<a:vm xmlns:a='urn:abh:libvirt-vm' version='1'><a:policy>"""
 
 
 @pytest.mark.parametrize(
@@ -203,7 +207,13 @@ WRAPPED = """<domain><name>web 1</name><metadata>
         ("", "[vm]\nrequired=['thp']", True),
         ("", '[vm]\n"required" = 1', True),
         ("", "[vm]\n&quot;required&quot;\t= 1", True),
+        ("", "vm.required = ['thp']", True),
+        ("", "vm = { thp = 'off', 'required' = ['thp'] }", True),
+        ("", "<![CDATA[x = '<'\nrequired=['thp']]]>", True),
         (' policy="p"', "[vm]\nthp = 'advised'", False),
+        (' policy="p" required=""', "purpose = 'root_required=1'\n# required = ['thp']", False),
+        ("", "</a:policy><a:deployed>&lt;a:policy&gt;\nrequired = ['thp']</a:deployed><a:policy>", False),
+        ("", OF_OTHERS, False),
     ],
 )
 def test_where_the_hooks_program_breaks_nothing_starts_that_requires_something(tmp_path, attributes, text, requires):
