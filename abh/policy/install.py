@@ -25,8 +25,8 @@ MODULES = (
 )
 LIMIT_S = 10
 NOTHING = 3  # the status of what follows where nothing is required; how else it ends, something may be
-# Whether the policy in a domain's XML requires something, when Python cannot say. In XML as libvirt writes it "<" is
-# always markup, but in a CDATA section. Only an element of our namespace counts: the word stands in descriptions, kernel
+# Whether the policy in a domain's XML requires something, when Python cannot say. As libvirt writes XML, "<" is always
+# markup, but in a CDATA section. Only an element of our namespace counts: the word stands in descriptions, kernel
 # command lines and the file of a deployment, too.
 _ASKS = r"""
 BEGIN { RS = "<" }
