@@ -70,6 +70,12 @@ def run(args: argparse.Namespace) -> int:
         with deploy.claimed(connection, vm) as old:
             plan = deploy.plan(text, policy, old)
             _tell(plan, note, report)
+            if args.start and old and old.saved:
+                raise AbhError(
+                    "what would be started is a saved state, as it was then: nothing has been done",
+                    where=f"domain {vm!r}",
+                    next_step=f"start it and shut it down; or `virsh managedsave-remove {vm}`, which loses it",
+                )
             if plan.notes and not args.adopt:
                 raise AbhError(
                     "this domain is not abh's to change",

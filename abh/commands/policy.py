@@ -73,7 +73,8 @@ def set_policy(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     """Stores the policy, and keeps what else is there."""
     from dataclasses import replace
 
-    from abh.policy import apply, binding, claim, domain
+    from abh.policy import apply as applying
+    from abh.policy import binding, claim, domain
     from abh.schema import spec
 
     policy = spec.policy(args.policy)
@@ -85,11 +86,12 @@ def set_policy(args: argparse.Namespace, report: dict[str, Any]) -> Status:
             except AbhError:
                 if not args.replace:
                     raise
-                kept = apply.salvaged(one)
+                kept = applying.salvaged(one)
             one.keep(replace(domain.Kept.of(policy), before=kept.before, deployed=kept.deployed))
         report.update(vm=one.name, policy=policy.name, replaced=kept.name or None, running=one.running)
         instead = f" in place of {kept.name}" if kept.name not in ("", policy.name) else ""
         print(f"{one.name}: policy {policy.name}{instead}; next: `abh policy apply`, and `abh policy verify`")
+        _earlier(applying.earlier(one), report)
     return Status.SUCCESS
 
 
@@ -107,16 +109,18 @@ def get(args: argparse.Namespace, report: dict[str, Any]) -> Status:
 
 def unset(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     """Takes all back; what runs keeps what it has until it ends."""
-    from abh.policy import apply, binding, domain
+    from abh.policy import apply as applying
+    from abh.policy import binding, domain
 
     with binding.connection(args.connect) as connection:
         one = domain.find(connection, args.vm)
-        changed = apply.unset(one)
-        kept = apply.outlived(one)
+        changed = applying.unset(one)
+        kept = applying.outlived(one)
         report.update(vm=one.name, changed=list(changed), restart=bool(kept))
         print("\n".join([f"{one.name}: no policy", *(f"  {line}" for line in changed)]))
         if kept:
             print(f"  what runs keeps {', '.join(kept)} as it is, until the VM is restarted")
+        _earlier(applying.earlier(one), report)
     return Status.SUCCESS
 
 
@@ -133,15 +137,17 @@ def apply(args: argparse.Namespace, report: dict[str, Any]) -> Status:
         print("\n".join([f"{one.name}:", *(f"  {line}" for line in done.changed or ["nothing to change"])]))
         for line in done.failed:
             print(f"✗ {line}")
+        _earlier(done.earlier, report)
         if done.hint:
             print(f"! {done.hint}")
-        if done.restart:
+        if done.restart and not done.earlier:
             print("  a restart of the VM is needed (not a reboot of its guest): `virsh shutdown`, then `virsh start`")
     return Status.FAILED if done.failed else Status.SUCCESS
 
 
 def verify(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     """0: all that is required is granted. 1: something is denied. 3: something cannot be seen."""
+    from abh.policy import apply as applying
     from abh.policy import binding, domain
     from abh.policy import verify as verifying
     from abh.policy.evidence import Evidence
@@ -153,6 +159,7 @@ def verify(args: argparse.Namespace, report: dict[str, Any]) -> Status:
         status = verifying.status(found, strict=args.strict)
         report.update(vm=one.name, policy=policy.name, status=int(status), findings=[each.as_json() for each in found])
         _show(one.name, policy.name, found)
+        _earlier(applying.earlier(one), report)
     return status
 
 
@@ -218,6 +225,12 @@ def hook_(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     if args.part == "install":
         print("restart libvirtd, or virtqemud and virtxend: they look for hooks when they start; VMs run on meanwhile")
     return Status.SUCCESS if args.part != "status" or found.state == "installed" else Status.FAILED
+
+
+def _earlier(said: str | None, report: dict[str, Any]) -> None:
+    report["earlier"] = said
+    if said:
+        print(f"! {said}")
 
 
 def _policy(one: Domain) -> Any:

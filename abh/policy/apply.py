@@ -23,6 +23,7 @@ class Done:
     failed: tuple[str, ...]
     restart: bool
     hint: str | None = None  # of what else is missing
+    earlier: str | None = None  # what holds in place of the policy, or will at the next start
 
 
 def hypervisor_of(domain: Domain) -> str:
@@ -126,14 +127,43 @@ def running(domain: Domain, policy: Policy, seen: Evidence) -> tuple[list[str], 
 
 def apply(domain: Domain, policy: Policy) -> Done:
     """All of it."""
+    past = earlier(domain)  # before what is kept is written anew
     said = definition(domain, policy)
     unfit = change.unfit(domain.document(), policy.vm, domain.where) if hypervisor_of(domain) == "kvm" else None
     failed = [unfit] if unfit else []
     hint = without_hook(domain, policy)
     if not domain.running:
-        return Done(said, tuple(failed), False, hint)
+        return Done(said, tuple(failed), bool(past), hint, past)
     changed, not_changed = running(domain, policy, Evidence(domain))
-    return Done((*said, *changed), (*failed, *not_changed), bool(differing(domain, policy)), hint)
+    restart = bool(past or differing(domain, policy))
+    return Done((*said, *changed), (*failed, *not_changed), restart, hint, past)
+
+
+def earlier(domain: Domain) -> str | None:
+    """What of another time holds, or will at the next start: libvirt restores a saved state with its XML of then."""
+    if domain.saved:
+        return (
+            "its state is saved (managed save): the next start goes on from that, with definition and policy as they"
+            " were then, and what is required since is not checked; start it and shut it down once, or"
+            f" `virsh managedsave-remove {domain.name}`, which loses the state"
+        )
+    if not domain.running or not domain.persistent:
+        return None
+    then, now = (_wanted(domain, live=live) for live in (True, False))
+    if then == now:
+        return None
+    return (
+        f"it runs with {then[0] or 'no policy'}, as it was when its state was saved, and what is required in"
+        f" {now[0] or 'its definition'} was not checked at its start; shut it down, and start it"
+    )
+
+
+def _wanted(domain: Domain, *, live: bool) -> tuple[str, ...]:
+    try:
+        kept = domain.kept(live=live)
+    except AbhError:
+        return ("a policy that this abh cannot read",)
+    return kept.name, kept.policy, *kept.required
 
 
 def without_hook(domain: Domain, policy: Policy) -> str | None:

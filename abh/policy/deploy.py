@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from abh.errors import AbhError
-from abh.policy import binding, carried, change, claim, domain, secret, stored, xml
+from abh.policy import apply, binding, carried, change, claim, domain, secret, stored, xml
 from abh.policy.deployed import Deployed, digest
 from abh.policy.domain import Domain, Kept
 from abh.schema.policy import Policy
@@ -52,6 +52,7 @@ def plan(text: str, policy: Policy | None, old: Domain | None, *, secrets: bool 
     notes, remarks = [], []
     if old is not None:
         notes = list(_notes(old, kept, last))
+        remarks += [why] if (why := apply.earlier(old)) else []
         told = secret.values(xml.parse(text, name), last.places)
         if not secrets and (told or last.hidden):
             remarks.append("its secrets were not looked at, as nothing is changed")

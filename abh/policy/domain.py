@@ -97,6 +97,17 @@ class Domain:
         with self.errors():
             return bool(self.handle.isPersistent())
 
+    @property
+    def saved(self) -> bool:
+        """Whether its next start goes on from a managed save: as it ran then, whatever is defined by now."""
+        try:
+            return bool(self.handle.hasManagedSaveImage(0))
+        except self.libvirt.libvirtError as error:
+            if error.get_error_code() == self.libvirt.VIR_ERR_NO_SUPPORT:
+                return False
+            with self.errors():
+                raise
+
     def document(self, *, live: bool = False, secrets: bool = False) -> str:
         """Its XML: of the next start, or, live and of a transient domain, as it runs.
 

@@ -56,7 +56,7 @@ def remove_all(rig: rigs.Rig) -> None:
             if each.running:
                 each.handle.destroy()
             if each.persistent:
-                each.handle.undefine()
+                each.handle.undefineFlags(binding.load().VIR_DOMAIN_UNDEFINE_MANAGED_SAVE)
 
 
 @dataclass

@@ -10,6 +10,7 @@ import pytest
 
 from abh.policy import domain, memory, xml
 from abh.schema import spec
+from tests.policy import rig as rigs
 from tests.policy.conftest import refused
 from tests.policy.test_life import states
 
@@ -66,6 +67,25 @@ def test_what_is_required_and_cannot_be_is_refused_with_the_reason(hooked):
     hooked.abh("policy", "apply", "refused")
     said = refused(one.handle.create)
     assert "raise nr_hugepages" in said or "no such pool" in said, said
+
+
+def test_a_saved_state_starts_as_it_was_and_every_step_says_so(hooked, tmp_path):
+    file = tmp_path / "saved.xml"
+    file.write_text(rigs.domain_xml("saved"))
+    hooked.abh("deploy", str(file), "--start")
+    one = domain.find(hooked.connection, "saved")
+    one.handle.managedSave(0)
+    one.keep(required("vm-thp", paging="hap"))
+    assert "its state is saved" in hooked.abh("policy", "verify", "saved", status=None).out
+    assert hooked.abh("policy", "apply", "saved", "--json").json["restart"]
+    assert "saved state" in hooked.abh("deploy", str(file), "--start", status=1).err and not one.running
+    one.handle.create()  # libvirt asks the hook about the XML that was saved
+    for step in ("verify", "apply"):
+        out = hooked.abh("policy", step, "saved", status=None).out
+        assert "it runs with no policy" in out and "required in vm-thp was not checked" in out, out
+    one.handle.destroy()
+    assert "requires what cannot be" in refused(one.handle.create)
+    assert "saved" not in hooked.abh("policy", "unset", "saved").out.replace("saved: no policy", "")
 
 
 def test_what_is_best_effort_is_started_all_the_same(hooked):
