@@ -280,7 +280,8 @@ fn compress(process: &mut Process) -> Option<()> {
         let step = if at == 0 { 1 } else { TABLE - at };
         let found = loop {
             process.load(keys, at)?;
-            match table[at as usize] {
+            let entry: Option<(u64, _)> = table[at as usize];
+            match entry {
                 Some((other, code)) if other == key => break Some(code),
                 None => break None,
                 Some(_) => at = (at + TABLE - step) % TABLE,
