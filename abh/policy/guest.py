@@ -13,8 +13,9 @@ import contextlib
 import itertools
 import json
 import re
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from abh.policy.memory import HUGE, Unreadable
 
 TIMEOUT_S = 5  # of one answer
 PATIENCE_S = 60  # with one guest, in all
+CLOSE_S = 1  # of that for closing a file: what nobody closes stays open in the guest's agent
 # libvirt's own errors where it does not get through to an agent.
 NO_AGENT = (
     *("AGENT_UNRESPONSIVE", "AGENT_UNSYNCED", "AGENT_COMMAND_TIMEOUT"),
@@ -55,24 +57,33 @@ class NoAgent(Unreadable):
 class Agent:
     """The agent in a running domain."""
 
-    def __init__(self, domain: Domain, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, domain: Domain, patience_s: float = PATIENCE_S, over: threading.Event | None = None) -> None:
         self.domain = domain
-        self.gone: NoAgent | None = None  # it has not answered: nothing more is asked, as each wait takes seconds
+        self.gone: NoAgent | None = None  # nothing more is asked
+        self.silent = False  # for it has not answered: each wait takes seconds
         self.patience_s = patience_s
         self.until = time.monotonic() + patience_s
+        self.over = over or threading.Event()  # when it is set, nobody waits for more
 
     def ask(self, command: str, **arguments: object) -> Any:
         """What the agent answers; Unreadable if it does not, or not in form."""
+        left = self._left()
+        return self._send(command, arguments, max(1, min(TIMEOUT_S, int(left))))
+
+    def _left(self, kept_s: float = 0) -> float:
+        """The time that is left, but for what is kept of it; NoAgent if it is none."""
         if self.gone:
             raise self.gone
-        left = self.until - time.monotonic()
-        if left <= 0:
+        left = self.until - kept_s - time.monotonic()
+        if left <= 0 or self.over.is_set():
             self.gone = NoAgent(f"the guest's agent has not told all within {self.patience_s:.0f} s")
             raise self.gone
+        return left
+
+    def _send(self, command: str, arguments: Mapping[str, object], timeout_s: int) -> Any:
         libvirt = binding.load()
         request = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
         try:
-            timeout_s = max(1, min(TIMEOUT_S, int(left)))
             text = binding.qemu().qemuAgentCommand(self.domain.handle, request, timeout_s, 0)
             if len(text) > LONGEST:
                 raise Unreadable("the guest's agent answers more than it was asked for")
@@ -80,7 +91,7 @@ class Agent:
         except libvirt.libvirtError as error:
             said = plain(f"the guest's agent: {error.get_error_message()}")
             if error.get_error_code() in {getattr(libvirt, f"VIR_ERR_{name}", None) for name in NO_AGENT}:
-                self.gone = NoAgent(said)
+                self.gone, self.silent = NoAgent(said), True
                 raise self.gone from None
             raise Unreadable(said) from None  # the agent's own words
         except (
@@ -100,8 +111,9 @@ class Agent:
         try:
             yield handle
         finally:
-            with contextlib.suppress(Unreadable):
-                self.ask("guest-file-close", handle=handle)
+            if not self.silent:  # out of patience, too
+                with contextlib.suppress(Unreadable):
+                    self._send("guest-file-close", {"handle": handle}, CLOSE_S)
 
     def bytes_of(self, path: str, start: int = 0, count: int = FILE_BYTES) -> bytes:
         """What is in a file of the guest, from `start`, at most `count` bytes."""
@@ -116,6 +128,7 @@ class Agent:
 
     def _read(self, handle: int, count: int) -> Iterator[bytes]:
         while count > 0:
+            self._left(CLOSE_S)
             wanted = min(CHUNK, count)
             answer = self.ask("guest-file-read", handle=handle, count=wanted)
             try:

@@ -17,9 +17,10 @@ from abh.policy.evidence import Evidence, Shares
 from abh.policy.memory import Unreadable
 from abh.schema.policy import Policy
 
-# All three arbitrary. A guest of 64 GiB, the largest that is looked at, tells 128 MiB.
+# All arbitrary. A guest of 64 GiB, the largest that is looked at, tells 128 MiB.
 TABLE_S = 30.0  # for all guests of the table
 GUEST_S = 20.0  # for one
+END_S = 3.0  # for what is under way to close its files, after that
 WORKERS = 16  # libvirt's daemon serves 20 requests at a time: others must get through, too
 SHARED_WORKERS = 5  # of one connection
 
@@ -108,12 +109,12 @@ class _Look:
         except Exception as error:  # whatever it is: the other VMs are looked at all the same
             self.fault = _words(error)
 
-    def ask(self, connection: Any, until: float) -> None:
+    def ask(self, connection: Any, until: float, over: threading.Event) -> None:
         """Has the guest say all that is asked of it; what it says, or why it does not, the evidence keeps."""
         seen, switches = self.seen, self.policy.guest.sysfs if self.policy else ()
-        patience_s = max(1.0, min(GUEST_S, until - time.monotonic()))
+        patience_s = max(2.0, min(GUEST_S, until - time.monotonic()))
         try:
-            seen.agent = guest.Agent(domain.find(connection, self.one.uuid), patience_s)
+            seen.agent = guest.Agent(domain.find(connection, self.one.uuid), patience_s, over)
             with contextlib.suppress(Unreadable):
                 _ = seen.frames
             for path in switches:
@@ -157,31 +158,47 @@ def _words(error: Exception) -> str:
 def _ask(looks: Sequence[_Look], connection: Any) -> None:
     """Asks the guests side by side, all of them within TABLE_S: who is silent or slow costs only his own numbers.
 
-    The threads are daemons: one that waits for libvirt when the time is over holds up nobody, and asks no more.
+    When the time is over, or the user has had enough, they ask no more and close what they have open in the guests. The
+    threads are daemons: one that waits for libvirt then holds up nobody.
     """
     until = time.monotonic() + TABLE_S
+    over = threading.Event()
     why = [f"no answer within {TABLE_S:.0f} s"]
     waiting: queue.SimpleQueue[_Look] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[threading.Thread] = queue.SimpleQueue()
     for each in looks:
         waiting.put(each)
 
     def work() -> None:
         try:
             with _of_its_own(connection) as mine, contextlib.suppress(queue.Empty):
-                while time.monotonic() < until:
-                    waiting.get_nowait().ask(mine, until)
+                while time.monotonic() < until and not over.is_set():
+                    waiting.get_nowait().ask(mine, until, over)
         except AbhError as error:
             why.append(_words(error))
+        finally:
+            ended.put(threading.current_thread())
 
     number = WORKERS if binding.is_local(connection) else SHARED_WORKERS
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(number, len(looks)))]
+    threads = {threading.Thread(target=work, daemon=True) for _ in range(min(number, len(looks)))}
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
+    try:
+        _wait(threads, ended, until)
+    finally:
+        over.set()
+        _wait(threads, ended, time.monotonic() + END_S)
     for each in looks:
         if not each.asked:
             each.seen.ask_no_more(why[-1])
+
+
+def _wait(threads: set[threading.Thread], ended: queue.SimpleQueue[threading.Thread], until: float) -> None:
+    """Until all have ended, or the time is over. Not by join(): before Python 3.13, a thread that is being joined when
+    a signal comes counts as one that has ended."""
+    with contextlib.suppress(queue.Empty):
+        while threads:
+            threads.discard(ended.get(timeout=max(0.0, until - time.monotonic())))
 
 
 @contextlib.contextmanager

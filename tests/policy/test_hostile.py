@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import subprocess
+import sys
 import time
 from xml.sax.saxutils import escape
 
 import pytest
 
-from abh.policy import domain, status
+from abh import paths
+from abh.policy import domain, guest, memory, status
 from abh.policy.evidence import Evidence
 from tests.policy import rig as rigs
 
@@ -53,6 +58,32 @@ def test_guests_that_lie_flood_or_are_silent_cost_their_own_rows_alone(host, tmp
         assert row["mapped_kib"] and row["guest_used_kib"] is None and row["both_kib"] is None, row
         assert row["reasons"] and all(reason.isprintable() and len(reason) < 600 for reason in row["reasons"]), row
     assert 'vm="honest"' in (tmp_path / "abh.prom").read_text()
+
+
+def open_files(one: domain.Domain) -> int:
+    """How many the guest's agent has."""
+    agent, found = guest.Agent(one), 0
+    for number in range(50):
+        with contextlib.suppress(memory.Unreadable):
+            agent.text_of(f"/proc/self/fdinfo/{number}")
+            found += 1
+    return found
+
+
+def test_a_status_that_is_interrupted_or_impatient_leaves_no_file_open_in_the_guest(host):
+    one = host.define("asked", memory_mib=5120)  # enough to be in the middle of its flags
+    host.start(one)
+    before = open_files(one)
+    assert before
+    for _ in range(2):
+        with pytest.raises(guest.NoAgent, match="not told all"):
+            guest.frames(guest.Agent(one, patience_s=guest.CLOSE_S + 0.3), 5120 << 10)
+        words = [sys.executable, "-P", "-m", "abh", "status", "--connect", host.rig.uri]
+        with subprocess.Popen(words, cwd=paths.CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as ran:
+            time.sleep(1.6)
+            ran.send_signal(signal.SIGINT)
+            assert ran.wait(30) == 130
+    assert open_files(one) == before
 
 
 def test_a_domain_is_deployed_once_and_changed_only_if_it_is_ours(host, tmp_path):

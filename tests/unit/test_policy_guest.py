@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
 import struct
 import threading
 import time
@@ -34,7 +35,7 @@ class Agent(guest.Agent):
         self.step = step  # it gives no more at once
         self.at = 0
 
-    def ask(self, command, **arguments):
+    def _send(self, command, arguments, timeout_s):
         if command == "guest-file-open":
             if arguments["path"] not in self.files:
                 raise Unreadable("no such file")
@@ -47,6 +48,13 @@ class Agent(guest.Agent):
             self.at += len(piece)
             return {"buf-b64": base64.b64encode(piece).decode(), "eof": not piece, "count": len(piece)}
         return {}
+
+
+def raising(error):
+    def answer(*_):
+        raise error
+
+    return answer
 
 
 def flags_of(kib: int, huge: set[int], *, anonymous: bool = True) -> bytes:
@@ -175,6 +183,52 @@ def test_a_guest_that_answers_slowly_is_not_waited_for_without_end(monkeypatch):
     assert 12 <= len(asked) <= 14
 
 
+class Slow:
+    """An agent that gives a piece in half a second, without end; what it was asked, and when."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.now = 0.0
+        self.asked: list[tuple[str, float, int]] = []
+        self.fails_at = ""
+        monkeypatch.setattr(guest.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(guest.binding, "qemu", lambda: SimpleNamespace(qemuAgentCommand=self.answer))
+
+    def answer(self, _handle, request, timeout, _flags):
+        command = json.loads(request)["execute"]
+        self.asked.append((command, self.now, timeout))
+        self.now += 0.5
+        if command == self.fails_at:
+            error = binding.load().libvirtError("silent")
+            error.err = (binding.load().VIR_ERR_AGENT_UNRESPONSIVE, 0, "it does not answer")
+            raise error
+        given = {"buf-b64": base64.b64encode(b"x").decode(), "eof": False}
+        return json.dumps({"return": 7 if command == "guest-file-open" else given})
+
+    def commands(self) -> list[str]:
+        return [command for command, _, _ in self.asked]
+
+
+def test_a_file_of_a_guest_is_closed_also_when_patience_is_at_an_end(monkeypatch):
+    slow = Slow(monkeypatch)
+    agent = guest.Agent(SimpleNamespace(handle=None), patience_s=5)  # type: ignore[arg-type]
+    with pytest.raises(guest.NoAgent, match="not told all within 5 s"):
+        agent.bytes_of("/x")
+    assert slow.asked[-1] == ("guest-file-close", 4.0, guest.CLOSE_S)
+    assert slow.commands().count("guest-file-close") == 1
+    agent.until = -1.0  # over, as after the seek of one who was slower still
+    with pytest.raises(guest.NoAgent), agent._file("/x", "r"):
+        raise AssertionError("nothing is opened then")
+    assert slow.commands().count("guest-file-open") == 1
+
+
+def test_an_agent_that_is_silent_is_not_asked_to_close(monkeypatch):
+    slow = Slow(monkeypatch)
+    slow.fails_at = "guest-file-read"
+    with pytest.raises(guest.NoAgent, match="does not answer"):
+        guest.Agent(SimpleNamespace(handle=None)).bytes_of("/x")  # type: ignore[arg-type]
+    assert slow.commands() == ["guest-file-open", "guest-file-read"]
+
+
 # --- status -----------------------------------------------------------------------------------------------------
 
 COUNTS = {"granted": 0, "denied": 1, "unknown": 0}
@@ -261,7 +315,7 @@ class Guests:
         with self.honest_once:
             agent = self.agents.setdefault(handle.name(), Agent(GOOD))
         asked = json.loads(request)
-        return json.dumps({"return": agent.ask(asked["execute"], **asked.get("arguments", {}))})
+        return json.dumps({"return": agent._send(asked["execute"], asked.get("arguments", {}), timeout)})
 
     def rows(self) -> dict[str, status.Row]:
         return {each.vm: each for each in status.rows(self.connection)}
@@ -276,13 +330,6 @@ def guests(monkeypatch):
             if each.name() != "test":
                 each.destroy()
                 each.undefine()
-
-
-def raising(error):
-    def answer(*_):
-        raise error
-
-    return answer
 
 
 @pytest.mark.parametrize(
@@ -387,3 +434,23 @@ def test_many_silent_guests_take_no_longer_than_a_few(guests, monkeypatch):
     found = guests.rows()
     assert time.monotonic() - begin < 0.5 * len(silent) / 2
     assert found["z"].shares.guest_huge_kib == 2048
+
+
+def test_who_interrupts_the_table_leaves_no_file_open_in_a_guest(guests):
+    """By a signal, as of the terminal: Python's own join takes a thread for ended then."""
+    asked = []
+
+    def endless(request, _timeout):
+        command = json.loads(request)["execute"]
+        asked.append(command)
+        if len(asked) == 3:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.3)
+        given = {"buf-b64": base64.b64encode(b"x").decode(), "eof": False}
+        return json.dumps({"return": 7 if command == "guest-file-open" else given})
+
+    guests.define("bad")
+    guests.bad = endless
+    with pytest.raises(KeyboardInterrupt):
+        guests.rows()
+    assert asked == ["guest-file-open", "guest-file-read", "guest-file-read", "guest-file-close"]
