@@ -42,15 +42,22 @@ class Refused(Exception):
 
 
 def sizes_kib(tree: ElementTree.Element) -> list[int]:
-    """The sizes of the blocks that the guest's memory is made of: its NUMA cells, else all, and what is plugged in."""
+    """The sizes of the blocks that the guest's memory is made of: its NUMA cells, else all, and what is plugged in.
+
+    Of what libvirt calls memory devices a DIMM alone is such a block. An NVDIMM is a file, of which there may be more
+    than the host has memory; of virtio-mem, how much is memory changes while the guest runs.
+    """
     cells = tree.findall("cpu/numa/cell")
-    plugged = [each for each in tree.findall("devices/memory/target/size")]
     sizes = [_kib(each, each.get("memory", "")) for each in cells]
     if not cells:
         whole = tree.find("memory")
         assert whole is not None
-        sizes = [_kib(whole, whole.text or "") - sum(_kib(each, each.text or "") for each in plugged)]
-    return sizes + [_kib(each, each.text or "") for each in plugged]
+        sizes = [_kib(whole, whole.text or "") - sum(_plugged_kib(tree, "", "size"))]
+    return sizes + _plugged_kib(tree, "[@model='dimm']", "size")
+
+
+def _plugged_kib(tree: ElementTree.Element, which: str, what: str) -> list[int]:
+    return [_kib(each, each.text or "") for each in tree.findall(f"devices/memory{which}/target/{what}")]
 
 
 def _kib(element: ElementTree.Element, number: str) -> int:
@@ -88,7 +95,8 @@ def _linux(vm: Mapping[str, Any], tree: ElementTree.Element, root: Path) -> dict
         found["thp"] = f"{told}, and QEMU advises hugepages for all guests"
     if (size := vm.get("hugetlb_kib")) is not None:
         pages = {each.get("size") for each in tree.findall("memoryBacking/hugepages/page")}
-        free, need = host.free_pool_kib(size, root), sum(sizes_kib(tree))
+        requested = _plugged_kib(tree, "[@model='virtio-mem']", "requested")
+        free, need = host.free_pool_kib(size, root), sum(sizes_kib(tree) + requested)
         if str(size) not in pages:
             found["hugetlb_kib"] = f"the domain has no <hugepages> of {size} KiB: run `abh policy apply`"
         elif free is None or free < need:

@@ -124,6 +124,21 @@ def test_what_only_the_started_vm_shows_is_refused_too(hooked):
     assert not one.running
 
 
+CELL = """<maxMemory slots='4' unit='MiB'>1024</maxMemory>
+<cpu><numa><cell id='0' cpus='0' memory='256' unit='MiB'/></numa></cpu>"""
+NVDIMM = """<memory model='nvdimm' access='private'>
+<source><path>/out/nv.img</path></source><target><size unit='MiB'>64</size><node>0</node></target></memory>"""
+
+
+def test_a_file_that_the_guest_has_as_an_nvdimm_is_not_asked_for_hugepages(hooked):
+    with (hooked.rig.folder / "nv.img").open("wb") as image:
+        image.truncate(64 << 20)
+    one = hooked.define("stored", more=CELL, devices=NVDIMM)
+    one.keep(required("vm-thp", thp="advised"))
+    one.handle.create()
+    assert one.running and verify_states(hooked, "stored")["thp"] == "granted"
+
+
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_hook_in_trouble_stops_a_vm_only_if_its_policy_requires_something(hooked, trouble):
     break_it(hooked, TROUBLES[trouble])

@@ -42,11 +42,31 @@ def test_what_can_be_known_before_the_start_is_ruled_out(machine):
 
 
 def test_the_sizes_of_memory_are_its_cells_and_what_is_plugged_in():
-    plugged = "<devices><memory><target><size>1024</size></target></memory></devices>"
+    plugged = "<devices><memory model='dimm'><target><size>1024</size></target></memory></devices>"
     tree = f"<domain><memory unit='KiB'>3072</memory>{{}}{plugged}</domain>"
     assert hook.sizes_kib(ElementTree.fromstring(tree.format(""))) == [2048, 1024]
     cells = "<cpu><numa><cell memory='1' unit='MiB'/><cell memory='1024'/></numa></cpu>"
     assert hook.sizes_kib(ElementTree.fromstring(tree.format(cells))) == [1024, 1024, 1024]
+
+
+NO_RAM = """<devices><memory model='nvdimm'><target><size unit='MiB'>64</size></target></memory>
+<memory model='virtio-mem'><target><size>8192</size><requested>{}</requested></target></memory></devices>"""
+
+
+def test_an_nvdimm_and_what_virtio_mem_is_not_asked_for_are_no_memory_of_the_hosts(machine):
+    """All of it is in <memory>, or beside the cells."""
+    plugged = NO_RAM.format(0)
+    for more in (plugged, "<cpu><numa><cell memory='4096'/></numa></cpu>" + plugged):
+        assert hook.sizes_kib(ElementTree.fromstring(XML.format("kvm", 4096 + 65536 + 8192, more))) == [4096]
+    machine.kib, machine.more = 4096 + 65536 + 8192, plugged
+    nvdimm = mapping(BASE + (1 << 30), 65536, path="/out/nv.img", THPeligible=0, AnonHugePages=0)
+    machine.smaps(mapping(BASE, 4096), nvdimm)
+    assert machine.state("thp", "advised") == "granted"
+    machine.sys("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "2")
+    backed = "<memoryBacking><hugepages><page size='2048' unit='KiB'/></hugepages></memoryBacking>"
+    for requested, out in ((0, set()), (2048, {"hugetlb_kib"})):
+        tree = ElementTree.fromstring(XML.format("kvm", machine.kib, backed + NO_RAM.format(requested)))
+        assert set(hook.cannot_be({"hugetlb_kib": 2048}, tree, machine.root)) == out
 
 
 def test_the_hook_knows_the_version_and_the_namespace_that_are_written():
