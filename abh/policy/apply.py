@@ -35,8 +35,8 @@ def definition(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """Makes the domain's XML as its policy says; says what has changed."""
 
     def wanted() -> tuple[str, change.Changed, Kept]:
-        seen, kept = domain.document(secrets=True), domain.kept()
-        made = change.apply(seen, policy.vm, hypervisor_of(domain), kept.before, domain.where)
+        seen, kept, mode = domain.document(secrets=True), domain.kept(), change.mode_of(policy)
+        made = change.apply(seen, policy.vm, hypervisor_of(domain), kept.before, domain.where, mode)
         return seen, made, replace(kept, before=made.before)
 
     if not domain.persistent:
@@ -184,7 +184,7 @@ def differing(domain: Domain, policy: Policy) -> tuple[str, ...]:
     if domain.persistent:
         return outlived(domain)
     live = domain.document(live=True)
-    return change.apply(live, policy.vm, hypervisor_of(domain), "", domain.where).said
+    return change.apply(live, policy.vm, hypervisor_of(domain), "", domain.where, change.mode_of(policy)).said
 
 
 def outlived(domain: Domain) -> tuple[str, ...]:

@@ -7,13 +7,14 @@ What was there before, and what is written, is kept as JSON: a place that somebo
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from abh.errors import AbhError
 from abh.policy import xml
-from abh.schema.policy import VmPolicy
+from abh.schema.policy import Policy, VmPolicy
 
 HAP = "features/hap"
 HUGEPAGES = "memoryBacking/hugepages"
@@ -21,8 +22,9 @@ NO_SHARING = "memoryBacking/nosharepages"
 SOURCE = "memoryBacking/source"
 ACCESS = "memoryBacking/access"
 ALLOCATION = "memoryBacking/allocation"
-PLACES = (HAP, HUGEPAGES, NO_SHARING, SOURCE, ACCESS, ALLOCATION)
-AFTER = {"features": "os", "memoryBacking": "memory"}
+CMDLINE = "os/cmdline"
+PLACES = (HAP, HUGEPAGES, NO_SHARING, SOURCE, ACCESS, ALLOCATION, CMDLINE)
+AFTER = {"features": "os", "memoryBacking": "memory", "os": "vcpu"}
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,24 @@ def _kind(policy: VmPolicy, was: Mapping[str, str | None], *, hugepages: bool) -
     return places
 
 
+def mode_of(policy: Policy) -> str | None:
+    """The guest's mode of ABH, which its kernel can have from its start on by its command line."""
+    return policy.guest.sysfs.get("/sys/kernel/mm/abh/enabled")
+
+
+def _cmdline(was: str | None, mode: str) -> str | None:
+    """The kernel's command line with that mode, at its end, as the last counts; what follows `--` is for init."""
+    text = ((ElementTree.fromstring(was).text if was else "") or "").strip()
+    kernel, *init = re.split(r"(?<!\S)--(?!\S)", text, maxsplit=1)
+    found = re.findall(r"(?<!\S)abh=(\S*)", kernel)
+    if found[-1:] == [mode] or (not found and mode == "never"):
+        return was
+    words = re.sub(r"(?<!\S)abh=\S*\s*", "", kernel).rstrip()
+    element = ElementTree.Element("cmdline")
+    element.text = " --".join([f"{words} abh={mode}".lstrip(), *init])
+    return ElementTree.tostring(element, encoding="unicode")
+
+
 def _transparent(policy: VmPolicy) -> list[str]:
     """The settings that need memory which can be in transparent hugepages."""
     settings = {"thp": policy.thp == "advised", "collapse": policy.collapse, "huge_share": policy.huge_share,
@@ -98,13 +118,17 @@ def unfit(document: str, policy: VmPolicy, where: object) -> str | None:
     )
 
 
-def apply(document: str, policy: VmPolicy, hypervisor: str, before: str, where: object) -> Changed:
+def apply(
+    document: str, policy: VmPolicy, hypervisor: str, before: str, where: object, mode: str | None = None
+) -> Changed:
     """The XML as the policy wants it; places that an earlier policy wanted, and this one does not, are taken back."""
     tree = xml.verbatim(document, where)
     had = _read(before, where)
     now_or_was = {place: _at(tree, place) for place in PLACES}
     now_or_was |= {place: each["was"] for place, each in had.items() if each["is"] == now_or_was[place]}
     places = wanted(policy, hypervisor, now_or_was)
+    if mode is not None and (tree.findtext("os/kernel") or "").strip():  # else the guest's own boot loader has it
+        places[CMDLINE] = _cmdline(now_or_was[CMDLINE], mode)
     said = [*_take_back(tree, {place: each for place, each in had.items() if place not in places})]
     kept = {place: each for place, each in had.items() if place in places}
     for place, new in places.items():
@@ -170,7 +194,7 @@ def _at(tree: ElementTree.Element, place: str) -> str | None:
         return None
     bare = ElementTree.fromstring(ElementTree.tostring(found))
     for each in bare.iter():
-        each.text = each.tail = None
+        each.text, each.tail = (each.text if place == CMDLINE else None), None
     return ElementTree.tostring(bare, encoding="unicode")
 
 

@@ -103,7 +103,8 @@ def _document(made: Plan, new: Kept, last: Deployed, policy: Policy | None) -> t
     document = made.source
     said: tuple[str, ...] = ()
     if policy is not None:
-        changed = change.apply(document, policy.vm, _hypervisor(document), "", made.name)
+        mode = change.mode_of(policy)
+        changed = change.apply(document, policy.vm, _hypervisor(document), "", made.name, mode)
         document, new, said = changed.document, replace(new, before=changed.before), changed.said
     tree = xml.verbatim(document, made.name)
     if made.old is not None:

@@ -63,6 +63,11 @@ def test_the_guests_switches_are_set_and_verified_through_its_agent(host):
     host.abh("policy", "apply", "guest")
     assert states(host.abh("policy", "verify", "guest", "--json"))[f"guest {path}"] == "granted"
     assert "[always]" in seen.agent.text_of(path)
+    # The domain has its kernel: the next start has the mode from the first program on, whoever asks the agent for what.
+    one.handle.destroy()
+    assert "[always]" in host.start(one).agent.text_of(path)
+    host.abh("policy", "unset", "guest")
+    assert "abh=" not in one.document()
 
 
 def test_a_table_of_the_vms_has_what_is_huge_in_both(host, tmp_path):

@@ -70,7 +70,7 @@ def test_a_vm_is_deployed_and_given_a_policy_by_ssh_and_what_only_its_host_sees_
     one = domain.find(host.connection, "far")
     host.wait(one)
     ran = abh("policy", "apply", "far", status=1)
-    assert "collapse: the VM is on another host" in ran.out and "abh/enabled: never -> always" in ran.out
+    assert "collapse: the VM is on another host" in ran.out and "abh/unused_kib: 2048 -> 4096" in ran.out
     found = states(abh("policy", "verify", "far", "--json"))
     assert {state for name, state in found.items() if name.startswith("guest ")} == {"granted"}, found
     assert {state for name, state in found.items() if not name.startswith("guest ")} == {"unknown"}, found

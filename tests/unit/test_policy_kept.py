@@ -243,3 +243,57 @@ def test_which_connections_are_to_this_machine(uri, local):
             return uri
 
     assert binding.is_local(Connection()) == local
+
+
+# --- the guest's command line -----------------------------------------------------------------------------------
+
+BOOTED = "<domain><vcpu>1</vcpu><os><type>hvm</type><kernel>/k</kernel>{}</os></domain>"
+
+
+@pytest.mark.parametrize(
+    ("words", "mode", "made"),
+    [
+        (None, "always", "abh=always"),
+        (None, "never", None),
+        ("", "opt-in", "abh=opt-in"),
+        ("a  'b  c' &lt;", "always", "a  'b  c' < abh=always"),
+        ("abh=never a", "always", "a abh=always"),
+        ("abh=always a", "never", "a abh=never"),
+        ("abh=never abh=always", "always", "abh=never abh=always"),
+        ("a -- b abh=x", "always", "a abh=always -- b abh=x"),
+        ("xabh=always a--b", "always", "xabh=always a--b abh=always"),
+    ],
+)
+@pytest.mark.parametrize("hypervisor", ["kvm", "xen"])
+def test_a_guest_that_is_started_with_its_kernel_has_the_mode_on_its_command_line(words, mode, made, hypervisor):
+    document = BOOTED.format("" if words is None else f"<cmdline>{words}</cmdline>")
+    first = change.apply(document, VmPolicy(), hypervisor, "", "here", mode)
+    assert xml.parse(first.document, "").findtext("os/cmdline") == made
+    again = change.apply(first.document, VmPolicy(), hypervisor, first.before, "here", mode)
+    assert (again.document, again.before, again.said) == (first.document, first.before, ())
+    was = xml.parse(document, "").findtext("os/cmdline")
+    other = change.apply(first.document, VmPolicy(), hypervisor, first.before, "here")
+    for undone in (change.undo(first.document, first.before, "here"), other):
+        assert xml.parse(undone.document, "").findtext("os/cmdline") == was
+    theirs = first.document.replace("</cmdline>", " more</cmdline>")
+    if first.said:
+        assert "more" in change.undo(theirs, first.before, "here").document, "another has changed it"
+
+
+def test_a_guest_with_a_boot_loader_of_its_own_keeps_its_command_line():
+    document = BOOTED.format("").replace("<kernel>/k</kernel>", "")
+    assert change.apply(document, VmPolicy(), "kvm", "", "here", "always").document == document
+
+
+def test_the_mode_comes_of_the_policys_switch(connection):
+    assert change.mode_of(spec.policy("vm-abh")) == "always" and change.mode_of(spec.policy("vm-thp")) is None
+    document = "<domain type='test'><name>b</name><memory>9</memory><os><type>hvm</type><kernel>/k</kernel>"
+    document += "<cmdline>quiet</cmdline></os></domain>"
+    one = domain.Domain(connection, connection.defineXML(document))
+    try:
+        assert run("policy", "set", "b", "vm-abh") == 0 and run("policy", "apply", "b") == 0
+        assert one.tree().findtext("os/cmdline") == "quiet abh=always"
+        assert run("policy", "unset", "b") == 0
+        assert one.tree().findtext("os/cmdline") == "quiet"
+    finally:
+        one.handle.undefine()
