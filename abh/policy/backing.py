@@ -49,12 +49,11 @@ def hugetlb_kib(wanted: Any, blocks: Sequence[Block], _root: Path = host.ROOT) -
 
 def alignment_kib(wanted: Any, blocks: Sequence[Block], _root: Path = host.ROOT) -> Had:
     """The addresses at which the memory begins."""
-    starts = [each.start for each in blocks]
-    return Had(
-        all(start % (wanted << 10) == 0 for start in starts),
-        f"begins at {', '.join(map(hex, starts))} (smaps)",
-        "memory that is neither memfd nor a file: take <source> out of <memoryBacking>, and restart the VM",
-    )
+    off = [each for each in blocks if each.start % (wanted << 10)]
+    step = "memory that is neither memfd nor a file: take <source> out of <memoryBacking>, and restart the VM"
+    if not any(each.is_file and each.page_kib == 4 for each in off):
+        step = "QEMU begins such memory at multiples of 2 MiB: ask for that, or for pages of that size (`hugetlb_kib`)"
+    return Had(not off, f"begins at {', '.join(hex(each.start) for each in blocks)} (smaps)", step)
 
 
 def ksm(wanted: Any, blocks: Sequence[Block], root: Path = host.ROOT) -> Had:

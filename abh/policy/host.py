@@ -85,6 +85,16 @@ def kvm_mapped(pid: int, root: Path = ROOT) -> Mapped | None:
 
 
 def free_pool_kib(page_kib: int, root: Path = ROOT) -> int | None:
-    """What is free in the pool of hugepages of that size; None where the kernel has no such pool."""
-    value = text(f"{POOL.format(kib=page_kib)}/free_hugepages", root)
-    return None if value is None or not value.isdigit() else int(value) * page_kib
+    """What a new guest may have of the pool of hugepages of that size; None where the kernel has no such pool.
+
+    What is reserved counts as free, but is somebody's; what is over the pool is made when it is asked for, if it can.
+    """
+
+    def pages(name: str) -> int:
+        value = text(f"{POOL.format(kib=page_kib)}/{name}", root)
+        return int(value) if value is not None and value.isdigit() else 0
+
+    if text(f"{POOL.format(kib=page_kib)}/free_hugepages", root) is None:
+        return None
+    over = max(0, pages("nr_overcommit_hugepages") - pages("surplus_hugepages"))
+    return (max(0, pages("free_hugepages") - pages("resv_hugepages")) + over) * page_kib

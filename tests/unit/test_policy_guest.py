@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abh import cli
+from abh.errors import Status
 from abh.policy import binding, domain, guest, memory, status, trend
 from abh.policy.evidence import Shares
 from abh.policy.memory import HUGE, Range, Unreadable
@@ -288,6 +289,28 @@ def test_the_second_look_has_the_trend_since_the_first(monkeypatch, tmp_path, ca
         assert cli.main(["status", "--connect", "test:///default", "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert found["vms"][0]["trend_kib"] == said and (found["trend_since"] is None) == (said is None)
+
+
+def test_who_watches_goes_on_watching_when_the_daemon_is_restarted(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("ABH_CACHE", str(tmp_path))
+    lost = binding.load().libvirtError("lost")
+    lost.err = (binding.load().VIR_ERR_RPC, 0, "Cannot recv data: Connection reset by peer")
+    answers = iter([[row(vm="one")], lost, [row(vm="two")], KeyboardInterrupt()])
+
+    def rows(_):
+        answer = next(answers)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(status, "rows", rows)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    assert cli.main(["status", "--watch", "--connect", "test:///default"]) == Status.INTERRUPTED
+    said = capsys.readouterr()
+    assert "one" in said.out and "two" in said.out
+    assert "Connection reset by peer" in said.err and "looking again in 5 s" in said.err
+    answers = iter([lost])
+    assert cli.main(["status", "--watch", "--connect", "test:///default"]) == Status.FAILED, "at the first look"
 
 
 # --- the table of several VMs, one of which does what it can ----------------------------------------------------

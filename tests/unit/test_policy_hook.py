@@ -37,6 +37,14 @@ def test_what_can_be_known_before_the_start_is_ruled_out(machine):
     for free, out in ((1, {"hugetlb_kib"}), (2, set())):
         machine.sys("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", str(free))
         assert ruled_out(machine, {"hugetlb_kib": 2048}, inside=inside) == out
+    for name, pages, out in (
+        ("resv", 1, {"hugetlb_kib"}),  # of another, who has not touched it yet
+        ("nr_overcommit", 1, set()),
+        ("surplus", 1, {"hugetlb_kib"}),  # what may be over the pool is there already
+        ("nr_overcommit", 2, set()),
+    ):
+        machine.sys(f"sys/kernel/mm/hugepages/hugepages-2048kB/{name}_hugepages", str(pages))
+        assert ruled_out(machine, {"hugetlb_kib": 2048}, inside=inside) == out, name
     assert ruled_out(machine, {"paging": "shadow", "thp": "off"}, "xen") == {"paging"}
     assert ruled_out(machine, {"paging": "shadow"}, "xen", "<features><hap state='off'/></features>") == set()
 

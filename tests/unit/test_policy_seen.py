@@ -93,6 +93,20 @@ def test_what_is_so_is_granted_and_what_is_taken_away_is_denied(machine):
         assert machine.state(setting, wanted) == "denied", setting
 
 
+@pytest.mark.parametrize(
+    ("block", "advice"),
+    [
+        (mapping(BASE + 4096, 4096, path="/memfd:memory-backend-memfd"), "take <source> out"),
+        (mapping(BASE + HUGE, 4096), "multiples of 2 MiB"),
+        (mapping(BASE + HUGE, 4096, path="/dev/hugepages/a", page=2048), "multiples of 2 MiB"),
+    ],
+)
+def test_what_is_not_aligned_has_an_advice_that_applies(machine, block, advice):
+    machine.smaps(block)
+    found = verify._answered(verify.CHECKS["alignment_kib"], 1 << 20, machine.seen())
+    assert found.state == "denied" and advice in found.next_step
+
+
 def test_thp_off_is_had_only_where_nothing_is_or_can_be_huge(machine):
     assert machine.state("thp", "off") == "denied"
     machine.smaps(mapping(BASE, 4096, AnonHugePages=0))
