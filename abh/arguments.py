@@ -184,6 +184,17 @@ def name(kind: str) -> Callable[[str], str]:
     return read
 
 
+def vm_policy(word: str) -> str:
+    """A policy for a VM: a file, or a name, of its host's own or of vm-configs/policies."""
+    from abh.schema import spec
+
+    own = sorted(path.stem for path in spec.HOSTS_POLICIES.glob("*.toml"))
+    known = [*own, *NAMES["policy"]()]
+    if not spec.is_file(word) and word not in known:
+        raise unknown("policy", word, known)
+    return word
+
+
 def unknown(kind: str, word: str, known: Sequence[str]) -> AbhError:
     """The error that a name is none of the known."""
     from abh.schema.strict import did_you_mean

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from abh import output
-from abh.arguments import completed, name, wrong
+from abh.arguments import completed, vm_policy, wrong
 from abh.errors import AbhError, Status
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a ${variable} of the XML; may be repeated",
     )
     completed(
-        parser.add_argument("--policy", metavar="POLICY", type=name("policy"), help="the policy that it is to have"),
+        parser.add_argument("--policy", metavar="POLICY", type=vm_policy, help="what it is to have: a name, or a file"),
         "policy",
     )
     parser.add_argument("--adopt", action="store_true", help="also if abh did not define it, or another has changed it")
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     from abh.policy import binding, deploy, source
     from abh.schema import spec
 
-    policy = spec.policy(args.policy) if args.policy else None
+    policy = spec.vm_policy(args.policy) if args.policy else None
     text = source.source(args.domain, dict(args.set), args.name)
     note = source.check(text, args.domain)
     with output.report(args.json) as report, binding.connection(args.connect, read_only=args.dry_run) as connection:

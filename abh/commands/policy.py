@@ -11,7 +11,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from abh import output
-from abh.arguments import completed, folder, name
+from abh.arguments import completed, folder, vm_policy
 from abh.errors import AbhError, Status
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     set_ = _step(steps, "set", "store a policy in a domain; nothing else changes yet", set_policy)
     set_.add_argument("vm", metavar="VM", help="its name, or its UUID")
     completed(
-        set_.add_argument("policy", metavar="POLICY", type=name("policy"), help="of vm-configs/policies"), "policy"
+        set_.add_argument("policy", metavar="POLICY", type=vm_policy, help="a name (vm-configs/policies), or a file"),
+        "policy",
     )
     set_.add_argument("--replace", action="store_true", help="also one that a newer abh has written")
     for word, text, do in (
@@ -77,7 +78,7 @@ def set_policy(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     from abh.policy import binding, claim, domain
     from abh.schema import spec
 
-    policy = spec.policy(args.policy)
+    policy = spec.vm_policy(args.policy)
     with binding.connection(args.connect) as connection:
         one = domain.find(connection, args.vm)
         with claim.claim(one):

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from abh.errors import AbhError
+from abh.paths import CHECKOUT
 from abh.schema.keys import EnvName, KernelPath, Line, Name, SnakeName, Spec, SwitchPath, Word, checked, no_repeat
 from abh.schema.shelf import GroupedShelf
 from abh.schema.strict import Strict, bad, validate
@@ -108,7 +109,7 @@ class PolicyShelf(GroupedShelf[Policy]):
         own = super().load(path)
         if own.extends is None:
             return own
-        root = next(folder for folder in path.parents if folder.name == "vm-configs").parent
+        root = next((folder.parent for folder in path.parents if folder.name == "vm-configs"), CHECKOUT)
         base_path = self.find(own.extends, root)
         if base_path in (*extended_by, path):
             raise AbhError(

@@ -219,6 +219,7 @@ class Component(Spec):
 
 WORKLOAD = GroupedShelf("workload", Workload, "workloads/*/workload.toml")
 ENVIRONMENT = Shelf("environment", Environment, "vm-configs/*.toml")
+HOSTS_POLICIES = Path("/etc/abh/policies")  # its administrator's own, <name>.toml
 POLICY = PolicyShelf("policy", Policy, "vm-configs/policies/*.toml")
 MACHINE = Shelf("machine", Machine, "vm-configs/machines/*.toml")
 ARCHITECTURE = Shelf("architecture", Architecture, "vm-configs/architectures/*.toml")
@@ -338,6 +339,19 @@ def environment(name: str, root: Path = CHECKOUT) -> Environment:
 def policy(name: str, root: Path = CHECKOUT) -> Policy:
     """One policy."""
     return POLICY.one(name, root)
+
+
+def vm_policy(word: str) -> Policy:
+    """A policy for a VM of this host: in a file, or of a name, first of its administrator's own."""
+    if is_file(word):
+        return POLICY.load(Path(word).absolute())
+    own = HOSTS_POLICIES / f"{word}.toml"
+    return POLICY.load(own) if own.is_file() else policy(word)
+
+
+def is_file(word: str) -> bool:
+    """Whether that means a file, and is no name."""
+    return "/" in word or word.endswith(".toml")
 
 
 def machine(name: str, root: Path = CHECKOUT) -> Machine:
