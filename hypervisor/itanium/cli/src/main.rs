@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use itanium_mmu::config::Config;
-use itanium_platform::{End, Machine, Setup};
+use itanium_platform::{End, Machine, Setup, Stuck};
 
 /// What went wrong, in words for the user.
 type Failure = Box<dyn std::error::Error>;
@@ -66,6 +66,12 @@ fn read(path: &PathBuf) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|why| format!("{}: {why}", path.display()).into())
 }
 
+/// Says what is wrong.
+fn told(stuck: &Stuck, tail: &str) -> bool {
+    eprintln!("\nitanium: {stuck}\nThe console's end:\n{tail}");
+    false
+}
+
 fn begin(arguments: &Arguments) -> Result<Machine, Failure> {
     if arguments.restore {
         let file = File::open(&arguments.kernel).and_then(|file| Machine::restore(&mut BufReader::new(file)));
@@ -110,14 +116,8 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
             eprintln!("\nitanium: the kernel asked for reset {kind}, status {status}");
             true
         }
-        Ok(End::Limit) => {
-            eprintln!("\nitanium: it has not ended, at {}\n{}", machine.place(), machine.cpu.state());
-            false
-        }
-        Err(stuck) => {
-            eprintln!("\nitanium: {stuck}\nThe console's end:\n{tail}");
-            false
-        }
+        Ok(End::Limit) => told(&machine.stuck("it has not ended"), &tail),
+        Err(stuck) => told(&stuck, &tail),
     };
     eprintln!("itanium: {count} instructions in {seconds:.2} s: {speed:.1} million a second");
     Ok(well)

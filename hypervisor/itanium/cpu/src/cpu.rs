@@ -71,6 +71,9 @@ pub struct Float {
     pub significand: u64,
 }
 
+/// Branches that a report names: a power of two.
+pub(crate) const TRAIL: usize = 16;
+
 /// A processor. A snapshot is what serde makes of it.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Cpu {
@@ -99,8 +102,9 @@ pub struct Cpu {
     pub(crate) last: u64,
     /// Interruptions since an instruction completed.
     pub(crate) unfinished: u32,
-    /// Where the last branches that were taken came from and went to.
-    pub(crate) trail: Vec<(u64, u64)>,
+    /// Where the last branches that were taken came from and went to: a ring, and the place of the next.
+    pub(crate) trail: [(u64, u64); TRAIL],
+    pub(crate) next_branch: usize,
     /// What the page that instructions come from says; nothing in physical mode.
     pub(crate) code_page: Pte,
     /// Physical addresses of code whose breaks are calls of the firmware's.
@@ -139,7 +143,8 @@ impl Cpu {
             cpuid: [0x4965_6e69_756e_6547, 0x6c65_746e, 0, 0x1f01_0504, 5],
             last: 0,
             unfinished: 0,
-            trail: vec![],
+            trail: [(0, 0); TRAIL],
+            next_branch: 0,
             code_page: Pte(0),
             firmware: 0..0,
             branch: None,

@@ -11,6 +11,11 @@ use crate::cpu::Cpu;
 use crate::interruption::{Stuck, X};
 
 impl Cpu {
+    /// The same as what a run that cannot go on says, for another reason: the caller's.
+    pub fn tell(&mut self, bus: &mut dyn Bus, why: &str) -> Stuck {
+        self.report(bus, &Stuck(why.to_owned()))
+    }
+
     pub(crate) fn report(&mut self, bus: &mut dyn Bus, stuck: &Stuck) -> Stuck {
         let mut text =
             format!("{} after {} instructions, at {:#x}.{}\n", stuck.0, self.instructions, self.ip, self.slot);
@@ -60,7 +65,8 @@ impl Cpu {
             let _ = writeln!(text, "  b{number} {value:#x}");
         }
         let _ = writeln!(text, "  predicates {:#x}", self.predicates);
-        for (from, to) in &self.trail {
+        let (newest, oldest) = self.trail.split_at(self.next_branch);
+        for (from, to) in oldest.iter().chain(newest).filter(|branch| **branch != (0, 0)) {
             let _ = writeln!(text, "  branch {from:#x} -> {to:#x}");
         }
         text

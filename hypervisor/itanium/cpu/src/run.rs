@@ -5,7 +5,7 @@ use itanium_decode::{Bundle, Unit, decode};
 use itanium_mmu::mmu::Access;
 
 use crate::bus::Bus;
-use crate::cpu::{Cpu, ar, cr};
+use crate::cpu::{Cpu, TRAIL, ar, cr};
 use crate::exec::Op;
 use crate::interruption::{BREAK, Done, Interruption, NI, Stop, Stuck, Trouble, X, stuck};
 use crate::psr;
@@ -47,9 +47,6 @@ impl Entry {
 
 /// An interruption after so many without an instruction between them would be followed by more.
 const UNFINISHED: u32 = 64;
-
-/// Branches that a report names.
-const TRAIL: usize = 16;
 
 impl Cpu {
     /// Executes until this many instructions have been, or a few more, or firmware calls, or something stops it.
@@ -129,11 +126,8 @@ impl Cpu {
     }
 
     fn remember_branch(&mut self, from: u64, to: u64) {
-        if self.trail.len() == TRAIL {
-            self.trail.rotate_left(1);
-            self.trail.pop();
-        }
-        self.trail.push((from, to));
+        self.trail[self.next_branch % TRAIL] = (from, to);
+        self.next_branch = (self.next_branch + 1) % TRAIL;
     }
 
     /// Bits of the status register that are for one instruction, and traps after each (SDM vol. 2, 5.5.1).

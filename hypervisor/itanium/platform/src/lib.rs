@@ -19,4 +19,5 @@ pub mod sapic;
 pub mod snapshot;
 pub mod uart;
 
+pub use itanium_cpu::Stuck;
 pub use machine::{End, Machine, Refused, Setup};

@@ -165,15 +165,14 @@ impl Machine {
         }
     }
 
-    /// Something that is wrong with the machine, as the processor would say it.
-    fn stuck(&mut self, what: &str) -> Stuck {
-        let (ip, slot) = self.cpu.place();
-        let count = self.cpu.instructions;
-        self.named(&Stuck(format!("{what} after {count} instructions, at {ip:#x}.{slot}\n{}", self.cpu.state())))
+    /// Something that is wrong, as the processor would say it: where it is, what is there, registers, the last branches.
+    pub fn stuck(&mut self, what: &str) -> Stuck {
+        let said = self.cpu.tell(&mut self.board, what);
+        self.named(&said)
     }
 
     /// A report with the kernel's names beside addresses of its code.
-    pub fn named(&self, stuck: &Stuck) -> Stuck {
+    fn named(&self, stuck: &Stuck) -> Stuck {
         let lines = stuck.0.lines().map(|line| {
             let words = line.split([' ', '.', ',']).filter_map(|word| word.strip_prefix("0x"));
             let addresses = words.filter_map(|word| u64::from_str_radix(word, 16).ok());
@@ -181,13 +180,6 @@ impl Machine {
             if names.is_empty() { line.to_owned() } else { format!("{line}    <{}>", names.join(", ")) }
         });
         Stuck(lines.collect::<Vec<_>>().join("\n"))
-    }
-
-    /// Where it is, by a name.
-    pub fn place(&self) -> String {
-        let (ip, slot) = self.cpu.place();
-        let name = self.kernel.name(ip).unwrap_or_else(|| "no function of the kernel's".to_owned());
-        format!("{ip:#x}.{slot} <{name}>")
     }
 }
 
