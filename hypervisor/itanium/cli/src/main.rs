@@ -14,6 +14,9 @@ use itanium_platform::{End, Machine, Setup, Stuck};
 /// What went wrong, in words for the user.
 type Failure = Box<dyn std::error::Error>;
 
+/// What Linux says of errors that it can do nothing about.
+const PANIC: &str = "Kernel panic - not syncing";
+
 /// How much of the console a report repeats.
 const TAIL: usize = 2000;
 
@@ -79,7 +82,7 @@ fn begin(arguments: &Arguments) -> Result<Machine, Failure> {
     }
     let setup = Setup {
         config: Config::default(),
-        memory: arguments.memory << 20,
+        memory: arguments.memory.saturating_mul(1 << 20),
         kernel: read(&arguments.kernel)?,
         ramdisk: arguments.ramdisk.as_ref().map_or(Ok(vec![]), read)?,
         command_line: format!("{} {}", arguments.command_line, arguments.append).trim().to_owned(),
@@ -112,6 +115,8 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
     }
     let tail = String::from_utf8_lossy(&console.tail).into_owned();
     let well = match ended {
+        // Linux resets the machine after it, too.
+        Ok(End::Reset(..)) if tail.contains(PANIC) => told(&machine.stuck("the kernel has panicked"), &tail),
         Ok(End::Reset(kind, status)) => {
             eprintln!("\nitanium: the kernel asked for reset {kind}, status {status}");
             true
