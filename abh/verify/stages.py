@@ -151,10 +151,14 @@ def _cargo(component: str) -> Ended:
 
 
 def _itanium() -> Ended:
-    """The machine's crates, and Linux on it."""
+    """The machine's crates, GCC's tests of execution on it, Linux on it."""
     from abh.verify import itanium
 
-    return _each(partial(_cargo, "itanium-tests"), lambda: Ended(*itanium.boots_alike()))
+    return _each(
+        partial(_cargo, "itanium-tests"),
+        partial(_cargo, "itanium-torture-tests"),
+        lambda: Ended(*itanium.boots_alike()),
+    )
 
 
 def _malloc() -> Ended:
@@ -302,10 +306,10 @@ STAGES = {
               ("abh", "tests/hosts", "tests/unit"), roots=("cluster",)),
         Stage("model", "the MMU model's own tests", 0.1, partial(_cargo, "mmu-tests"),
               ("hypervisor/mmu-model", "recipes"), ("mmu-tests",)),
-        Stage("itanium", "the Itanium machine: its crates, and Linux booted twice, alike", 0.2,
+        Stage("itanium", "the Itanium machine: its crates, GCC's tests of execution, Linux booted twice, alike", 0.2,
               _itanium, ("hypervisor/itanium", "hypervisor/mmu-model", "tests/itanium", "kernel-patches/6.1-ia64",
                          "vm-configs/kconfig/linux-ia64", "abh/verify/itanium.py", "recipes"),
-              ("itanium-tests", "itanium", "linux-ia64", "itanium-initramfs")),
+              ("itanium-tests", "itanium-torture-tests", "itanium", "linux-ia64", "itanium-initramfs")),
         Stage("policy", "per-VM policy on a real libvirt, with KVM, with Xen: hook, lies, hostile names", 18, _policy,
               ("abh", "vm-configs", "tests/policy", "tests/hosts", "docs/policy.md"),
               ("linux", "xen", "qemu", "libvirt-image", "libvirt-initramfs", "libvirt-tests"), ("libvirt", "cluster"),

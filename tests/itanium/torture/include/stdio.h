@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+#include <stddef.h>
+int printf(const char *format, ...);
+int puts(const char *text);
+int putchar(int character);
