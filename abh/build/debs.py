@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Debian packages: what is built, laid out by packages/<name>/stage.sh and packed by dpkg-deb in the build root.
 
-A version is `<base>+abh<project's version>.<series>`: that of the upstream package, as Debian has it, and the first
-digits of the digest of the series that is on it. The project's own package has the project's version alone.
+A version is `<base>+abh<project's version>.<day>.<series>`: that of the upstream package, as Debian has it, the newest
+day that a patch of the series on it names, by which dpkg tells what is newer, and the first digits of the series'
+digest, which tell apart what is of one day. The project's own package has the project's version alone.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ def version(one: Package, project: str) -> str:
     """The package's version."""
     if not one.needs or not (folder := components.COMPONENTS[one.needs[0]].series):
         return project
-    digest = series.series_hash(series.load(paths.CHECKOUT / folder))[:SERIES_DIGITS]
-    return f"{components.version_of(one.needs[0])}+abh{project}.{digest}"
+    patched = series.load(paths.CHECKOUT / folder)
+    digest = series.series_hash(patched)[:SERIES_DIGITS]
+    return f"{components.version_of(one.needs[0])}+abh{project}.{patched.updated}.{digest}"
 
 
 def control(one: Package, project: str) -> str:

@@ -93,6 +93,15 @@ def _is_mail_date(value: str) -> bool:
     return True
 
 
+def updated(text: str) -> datetime.date | None:
+    """The newest day that its header names; None if it names none."""
+    have = fields(text)
+    days = [datetime.date.fromisoformat(each) for each in have.get("Last-Update", []) if _is_day(each)]
+    mails = [email.utils.parsedate_to_datetime(each) for each in have.get("Date", []) if _is_mail_date(each)]
+    days += [(each.astimezone(datetime.UTC) if each.tzinfo else each).date() for each in mails]
+    return max(days, default=None)
+
+
 # What a field's value must be, where that can be told.
 CHECKS = (
     ("Forwarded", FORWARDED.fullmatch, "one of no, not-needed, yes, nor an address"),

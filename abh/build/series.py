@@ -74,6 +74,13 @@ class Series:
     patches: tuple[str, ...]  # relative to folder, in order
 
     @property
+    def updated(self) -> str:
+        """The newest day that a patch names, as 20260131, so that a later one is a larger number; "0" if none does."""
+        texts = ((self.folder / each).read_text(encoding="utf-8") for each in self.patches)
+        days = [day for text in texts if (day := dep3.updated(text))]
+        return f"{max(days):%Y%m%d}" if days else "0"
+
+    @property
     def name(self) -> str:
         """How results and messages name it: the folder, relative to the checkout where it is inside."""
         try:

@@ -12,12 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from debian.debian_support import Version
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abh import cli, paths
-from abh.build import dep3, series
+from abh.build import debs, dep3, series
 from abh.errors import AbhError
+from abh.schema import package
 
 BASE = """\
 package = "hello"
@@ -185,6 +187,25 @@ def test_who_wrote_it_is_told_in_one_of_three_ways():
     assert dep3.problems(text) == ["no Origin or Author or From in its header"]
     for field in ("Origin: upstream, https://example.org/1", "Author: A", "From: A <a@b.c>"):
         assert dep3.problems(f"{field}\n{text}") == []
+
+
+def test_a_package_of_a_series_with_a_later_patch_is_newer(folder, monkeypatch):
+    """To dpkg, whatever the digests are."""
+    one, ours = package.PACKAGE.one("linux-image-abh", paths.CHECKOUT), series.load(folder)
+    monkeypatch.setattr(debs.series, "load", lambda _: ours)
+    monkeypatch.setattr(debs.components, "version_of", lambda _: "6.12-1")  # else the base would be downloaded
+    digests = iter(("f" * 64, "0" * 64, "f" * 64))
+    monkeypatch.setattr(series, "series_hash", lambda _: next(digests))
+    first = folder / series.listed(folder)[0]
+    text, found = first.read_text(), []
+    when = "Date: Thu, 19 Nov 2026 10:00:00 +0000"
+    assert when in text
+    for day in ("Last-Update: 2026-12-31", "Last-Update: 2027-01-01", "Date: Sat, 2 Jan 2027 23:30:00 -0500"):
+        first.write_text(text.replace(when, day))
+        found.append(debs.version(one, "0.1.0"))
+    assert [each.split(".")[-2] for each in found] == ["20261231", "20270101", "20270103"]
+    assert Version(found[0]) < Version(found[1]) < Version(found[2])
+    assert replace(ours, patches=()).updated == "0"
 
 
 def test_fields_below_the_header_do_not_count():
