@@ -7,6 +7,8 @@ theirs in its metadata.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from abh.policy import xml
@@ -22,7 +24,7 @@ def carry(new: ElementTree.Element, old: ElementTree.Element, last: str) -> None
         if found is not None and not given and (name == "uuid" or mine is not None):
             xml.child(new, name, "name").text = found.text
     _metadata(new, old, last)
-    _addresses(new, old)
+    _addresses(new, old, last)
 
 
 def _metadata(new: ElementTree.Element, old: ElementTree.Element, last: str) -> None:
@@ -54,15 +56,20 @@ def _names(tree: ElementTree.Element) -> set[str]:
     }
 
 
-def _addresses(new: ElementTree.Element, old: ElementTree.Element) -> None:
-    """Of each card that the XML gives no address: that of the old one on the same network, else of the next left."""
+def _addresses(new: ElementTree.Element, old: ElementTree.Element, last: str) -> None:
+    """Of each card that the XML gives no address: that of the old one that is most like it, the surest first."""
     said = {_address(card) for card in new.findall(CARDS)}
-    left = [card for card in old.findall(CARDS) if _address(card) not in said]
+    then = xml.verbatim(last, "the last deployment").findall(CARDS) if last else []
+    cards = old.findall(CARDS)
+    # libvirt keeps their order, and adds what a card does not say, as its model.
+    made_of = [_likeness(card) for card in then] if len(then) == len(cards) else [None] * len(cards)
+    left = [each for each in zip(cards, made_of, strict=True) if _address(each[0]) not in said]
     without = [card for card in new.findall(CARDS) if _address(card) is None]
-    for alike in (True, False):
+    for alike in ALIKE:
         for card in list(without):
-            found = next((each for each in left if not alike or _network(each) == _network(card)), None)
-            if found is not None and (address := _address(found)):
+            mine = _likeness(card)
+            found = next((each for each in left if alike(mine, _likeness(each[0]), each[1])), None)
+            if found is not None and (address := _address(found[0])):
                 xml.child(card, "mac").set("address", address)
                 left.remove(found)
                 without.remove(card)
@@ -73,6 +80,28 @@ def _address(card: ElementTree.Element) -> str | None:
     return None if mac is None else (mac.get("address") or "").lower() or None
 
 
-def _network(card: ElementTree.Element) -> object:
-    source = card.find("source")
-    return card.get("type"), sorted((source.attrib if source is not None else {}).items())
+@dataclass(frozen=True)
+class Likeness:
+    """What tells a card from another, but its address."""
+
+    network: object
+    model: str | None
+    target: str | None
+
+
+ALIKE: tuple[Callable[[Likeness, Likeness, Likeness | None], bool], ...] = (
+    lambda mine, _, made_of: mine == made_of,  # the XML has it as the last had
+    lambda mine, theirs, _: mine == theirs,
+    lambda mine, theirs, _: mine.target is not None and (mine.target, mine.model) == (theirs.target, theirs.model),
+    lambda mine, theirs, _: (mine.network, mine.model) == (theirs.network, theirs.model),
+    lambda mine, theirs, _: mine.network == theirs.network,
+    lambda *_: True,
+)
+
+
+def _likeness(card: ElementTree.Element) -> Likeness:
+    source, model, target = (card.find(name) for name in ("source", "model", "target"))
+    network = card.get("type"), sorted((source.attrib if source is not None else {}).items())
+    return Likeness(
+        network, None if model is None else model.get("type"), None if target is None else target.get("dev")
+    )
