@@ -76,7 +76,8 @@ def selftest_lines(policy, *lines):
 def test_the_series_own_selftests_must_pass_even_if_they_fail_alike():
     failed = ("status 1", "ok arena", "not ok three arenas")
     said = {"/abh": failed, "/cow": failed, "/skip_anon_align": ("status 0", "ok placed")}
-    whole = said | {"/explain_thp_faults": ("status 0",), "/thp_reservation": ("status 0",)}
+    others = ("explain_thp_faults", "thp_reservation", "thp_reservation_life")
+    whole = said | {f"/{name}": ("status 0",) for name in others}
     assert selftests.ours_failed(whole) == ["/abh: status 1", "  not ok three arenas"]
     assert selftests.ours_failed(whole, ["skip_anon_align", "explain_thp_faults"]) == []
     assert "/explain_thp_faults: was not built" in selftests.ours_failed(said)
