@@ -141,6 +141,12 @@ def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
     assert machine["linux"].name == "linux"
 
 
+def test_fuzz_has_small_mappings_reserve_if_asked(machine):
+    assert command("fuzz", "--policy", "never", "--reservations", "--pressure") == 0
+    *_, threshold, switch, last = machine["job"]
+    assert [threshold, switch] == list(testbed.WITH_RESERVATIONS) and last.endswith(" --reservations --pressure")
+
+
 @pytest.mark.parametrize("pair", ["unused_kib", "unused_kib=", "a b=1", "unused_kib=1\nrun /slack"])
 def test_a_setting_that_is_none_is_an_error_that_says_how(machine, pair, capsys):
     for what in ("fuzz", "selftests"):
