@@ -31,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder of tests/xen, save, dirty, pin, drop, destroy (default: all that end)",
     )
     arguments.completed(tests, "xen-test")
+    parser.add_argument(
+        "--cpus", type=arguments.whole(1, 8), default=1, metavar="N", help="processors of the machine (default: 1)"
+    )
     parser.add_argument("--debug", action="store_true", help="Xen with its assertions")
     parser.add_argument("--audit", action="store_true", help="and an audit of all shadows at each fault (very slow)")
     parser.add_argument(
@@ -89,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     todo = jobs(args)
     with output.report(args.json) as report:
         built = components.path_of("xen-debug" if args.debug or args.audit else "xen")
-        ended, _ = xen.run(todo, xen=built, limit_s=60 * args.minutes)
+        ended, _ = xen.run(todo, xen=built, limit_s=60 * args.minutes, cpus=args.cpus)
         for each in ended.verdicts:
             counters = " ".join(f"{name}={count}" for name, count in each.counters.items() if count)
             print(f"{each.outcome:8} {each.variant}  {each.reason}  {counters}".rstrip())

@@ -265,8 +265,10 @@ XEN_FUZZ = ("xen-test", "--debug", "--fuzz", "5000")
 
 
 def _xen() -> Ended:
-    """Each small guest, and a bounded run of the adversary on Xen with its assertions."""
-    return _each(partial(_abh, "xen-test"), partial(_abh, *XEN_FUZZ))
+    """Each small guest, also on a machine of two processors where two race; and a bounded run of the adversary on Xen
+    with its assertions."""
+    runs = (("xen-test",), ("xen-test", "--cpus", "2", "race", "race-pae"), XEN_FUZZ)
+    return _each(*(partial(_abh, *words) for words in runs))
 
 
 # What every stage runs on.
