@@ -2,8 +2,8 @@
 """Test Xen's shadow page tables with small guests (tests/xen), in the machine of the Xen environments.
 
 Each test runs with nested paging, with shadow paging, and with superpages in the shadow, as guests of one machine. One
-guest at work is saved and restored, watched, and destroyed; another loses all its shadows. Where superpages are on and
-the shadow had none, or off and something was counted, the test has failed. NAME-pae is the guest NAME in 32 bits with
+guest at work is saved and restored, migrated, watched, and destroyed; another loses all its shadows. Where superpages are
+on and the shadow had none, or off and something was counted, the test has failed. NAME-pae is the guest NAME in 32 bits with
 PAE. --fuzz runs the adversary beside a guest that watches its own memory.
 """
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=arguments.name("xen-test"),
         metavar="TEST",
-        help="a folder of tests/xen, save, dirty, pin, drop, destroy (default: all that end)",
+        help="a folder of tests/xen, save, migrate, dirty, pin, drop, destroy (default: all that end)",
     )
     arguments.completed(tests, "xen-test")
     parser.add_argument(
@@ -115,6 +115,7 @@ SHOWN = {
     "test:grants": ("direct", "demoted_mapping"),
     "test:tables": ("direct", "demoted_table"),
     "save:churn": ("before_live",),
+    "migrate:churn": ("before_live",),
     "dirty:churn": ("before_live", "during_splintered_dirty", "live"),
     "pin:churn": ("before_live", "during_splintered_cache", "live"),
 }

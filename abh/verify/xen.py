@@ -18,7 +18,9 @@ MORE_CPU = ",+smep,+smap"  # than the bench's processor has
 TESTS = paths.CHECKOUT / "tests/xen"
 COMPLAINT = "ABH xen "
 # What becomes of a guest at work, and of which.
-MOVED = {"save": "churn", "dirty": "churn", "pin": "churn", "destroy": "churn", "drop": "wide"}
+MOVED = {
+    "save": "churn", "migrate": "churn", "dirty": "churn", "pin": "churn", "destroy": "churn", "drop": "wide",
+}  # fmt: skip
 # A guest of tests/xen in 32 bits with PAE. Its paging is shadow only: by the sources, with nested paging QEMU's TCG
 # sets the accessed bit of a PDPTE, which is reserved there, and Xen then finds no way through the guest's tables.
 PAE = "-pae"
