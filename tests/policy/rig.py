@@ -67,15 +67,22 @@ class Rig:
 
     def start(self) -> None:
         """Starts the daemon; its guests, if it had any, are found again."""
+        self._launch()
+        end, again = time.monotonic() + PATIENCE_S, 3
+        while not self.answers():
+            if self.daemon.poll() is not None and again:  # seen once, without a word, right after the one before ended
+                again -= 1
+                time.sleep(1)
+                self._launch()
+            assert self.daemon.poll() is None, (self.folder / "var/log/daemon.log").read_text()
+            assert time.monotonic() < end, self.log()
+            time.sleep(0.2)
+
+    def _launch(self) -> None:
         with (self.folder / "var/log/daemon.log").open("ab") as log:
             self.daemon = subprocess.Popen(
                 [*self.prefix, "/usr/sbin/libvirtd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        end = time.monotonic() + PATIENCE_S
-        while not self.answers():
-            assert self.daemon.poll() is None, (self.folder / "var/log/daemon.log").read_text()
-            assert time.monotonic() < end, self.log()
-            time.sleep(0.2)
 
     def answers(self) -> bool:
         """Whether it can be connected to."""

@@ -75,14 +75,16 @@ def test_a_status_that_is_interrupted_or_impatient_leaves_no_file_open_in_the_gu
     host.start(one)
     before = open_files(one)
     assert before
-    for _ in range(2):
+    ends = []
+    for sleep_s in (1.6, 1.2, 0.9, 0.7, 0.5):  # a quick machine has ended by the first
         with pytest.raises(guest.NoAgent, match="not told all"):
             guest.frames(guest.Agent(one, patience_s=guest.CLOSE_S + 0.3), 5120 << 10)
         words = [sys.executable, "-P", "-m", "abh", "status", "--connect", host.rig.uri]
         with subprocess.Popen(words, cwd=paths.CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as ran:
-            time.sleep(1.6)
+            time.sleep(sleep_s)
             ran.send_signal(signal.SIGINT)
-            assert ran.wait(30) == 130
+            ends.append(ran.wait(30))
+    assert 130 in ends and set(ends) <= {0, 130, -signal.SIGINT}  # the last: before there was anything to end
     assert open_files(one) == before
 
 
