@@ -92,6 +92,8 @@ def _fuzz_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--aslr", action="store_true", help="random addresses")
     parser.add_argument("--noise", action="store_true", help="a second thread reads meanwhile, on two processors")
+    parser.add_argument("--reservations", action="store_true", help="hugepages grow in place, of small mappings too")
+    parser.add_argument("--pressure", action="store_true", help="memory is taken back and moved meanwhile")
     replay = parser.add_argument(
         "--replay", type=arguments.file, metavar="FILE", help="run its operations, as a failure printed them"
     )
@@ -134,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_together(args: argparse.Namespace) -> None:
     """What would be ignored is wrong usage."""
-    for option in ("set", "policy"):
+    for option in ("set", "policy", "reservations"):
         if args.stock and getattr(args, option, None):
             raise arguments.wrong(
                 "a kernel without ABH's patches has none of ABH's files",
@@ -243,7 +245,7 @@ def _fuzz(args: argparse.Namespace, heard: Heard) -> bool:
     seed, ops, episode = (given if given is not None else usual for given, usual in
                           ((args.seed, 1), (args.ops, OPS), (args.episode, 0)))  # fmt: skip
     words = ["/fuzz", "--seed", str(seed), "--ops", str(ops), "--episode", str(episode)]
-    words += [f"--{name}" for name in ("aslr", "noise") if getattr(args, name)]
+    words += [f"--{name}" for name in ("aslr", "noise", "reservations", "pressure") if getattr(args, name)]
     files = {}
     if args.replay:
         files["replay"] = args.replay.read_bytes()
@@ -259,7 +261,7 @@ def _fuzz(args: argparse.Namespace, heard: Heard) -> bool:
         words += ["--before"] if args.aslr and plain and not args.replay else []
     # Slowest seen: 300 operations a second in the debug kernel. Shrinking a failure takes some minutes more.
     limit_s = 60 * args.minutes if args.minutes else 900 + ops / 100
-    job = [*knobs, f"run {' '.join(words)}"]
+    job = [*knobs, *(testbed.WITH_RESERVATIONS if args.reservations else ()), f"run {' '.join(words)}"]
     processors = 2 if args.noise else 1
     said = testbed.run(
         _kernel(args), job, limit_s=limit_s, files=files, processors=processors, tell=heard.machine("fuzz")

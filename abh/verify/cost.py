@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What memory calls cost, in instructions (counted): without ABH's patches, with them and off, and for whom it is on.
 
+With reservations too, in a process that has none and, last, in one that has some.
+
 QEMU's -icount lets a machine's clock tell how many instructions it has executed.
 """
 
@@ -19,6 +21,7 @@ STATES: Mapping[str, Sequence[str]] = {
     "off": (RUN,),
     "others": (f"set {testbed.KNOB} opt-in", RUN),
     "on": (f"set {testbed.KNOB} always", RUN),
+    "reserve": (f"set {testbed.RESERVATION}/enabled 1", RUN),  # reservations, and nobody has ABH
 }
 # Of what a call costs without ABH: most that it may cost beyond that. Who has ABH pays for it, which is not judged.
 MOST: Mapping[str, float] = {"off": 0.015, "others": 0.02}

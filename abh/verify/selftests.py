@@ -44,6 +44,7 @@ transhuge-stress -d 5
 skip_anon_align
 explain_thp_faults
 thp_reservation
+thp_reservation_life
 abh
 ksm_functional_tests
 uffd-unit-tests
@@ -54,7 +55,7 @@ map_hugetlb
 thuge-gen
 """.split("\n")[1:-1]
 
-OURS = ("skip_anon_align", "explain_thp_faults", "thp_reservation", "abh")
+OURS = ("skip_anon_align", "explain_thp_faults", "thp_reservation", "thp_reservation_life", "abh")
 OF_ABH = ("abh",)  # they skip on a kernel without its patches, and where a threshold is not the default
 STOCK = "stock"  # as a policy: a kernel without ABH
 PASSED = "status 0"

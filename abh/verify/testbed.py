@@ -30,6 +30,8 @@ TOPIC = "abh/"
 TOPICS = (TOPIC, "abh-heap/", "reservation/")  # of all series: what a stock kernel is without
 KNOB = "/sys/kernel/mm/abh/enabled"
 RESERVATION = "/sys/kernel/mm/transparent_hugepage/reservation"
+# Of the fuzzer's mappings, too, which are small.
+WITH_RESERVATIONS = (f"set {RESERVATION}/threshold_kib 0", f"set {RESERVATION}/enabled 1")
 SWAP_MIB = 512
 PAGE = 4096
 # panic_on_warn: a complaint ends the run, with its trace as the last lines; so warnings go to the console.
@@ -183,7 +185,7 @@ def try_prefix(patches: series.Series, linux: Path) -> None:
     if any(name.startswith(TOPIC) for name in patches.patches):
         job += [f"set {KNOB} always", f"{fuzz} --extended"]
     if any(name.startswith("reservation/") for name in patches.patches):
-        job += [f"set {KNOB} never", f"set {RESERVATION}/threshold_kib 0", f"set {RESERVATION}/enabled 1", fuzz]
+        job += [f"set {KNOB} never", *WITH_RESERVATIONS, fuzz]
     said = run(linux, job, limit_s=300)
     if not said.ok:
         raise AbhError("the kernel built does not do its job", got=said.problem or "a failure", tail=said.tail())

@@ -18,7 +18,10 @@ MORE_CPU = ",+smep,+smap"  # than the bench's processor has
 TESTS = paths.CHECKOUT / "tests/xen"
 COMPLAINT = "ABH xen "
 # What becomes of a guest at work, and of which.
-MOVED = {"save": "churn", "dirty": "churn", "pin": "churn", "destroy": "churn", "drop": "wide"}
+MOVED = {
+    "save": "churn", "migrate": "churn", "dirty": "churn", "pin": "churn", "destroy": "churn", "drop": "wide",
+}  # fmt: skip
+NO_GUEST = ("key ", "count ")  # jobs
 # A guest of tests/xen in 32 bits with PAE. Its paging is shadow only: by the sources, with nested paging QEMU's TCG
 # sets the accessed bit of a PDPTE, which is reserved there, and Xen then finds no way through the guest's tables.
 PAE = "-pae"
@@ -33,6 +36,7 @@ class Verdict:
     outcome: str = "crash"
     reason: str = "the host said nothing of it"
     counters: dict[str, int] = field(default_factory=dict)
+    events: dict[str, int] = field(default_factory=dict)  # of the whole of Xen while it ran; where they were asked for
     said: list[str] = field(default_factory=list)
 
 
@@ -72,7 +76,7 @@ def variant(job: str) -> str:
 
 def read(lines: Iterable[str], jobs: Sequence[str]) -> list[Verdict]:
     """The verdicts that the host's lines tell of, one of each job that is a guest."""
-    found = {variant(job): Verdict(variant(job)) for job in jobs if not job.startswith("key ")}
+    found = {variant(job): Verdict(variant(job)) for job in jobs if not job.startswith(NO_GUEST)}
     for line in lines:
         words = line.split(" ")
         if len(words) < 4 or words[0] != "ABH" or words[2] not in found:
@@ -81,6 +85,8 @@ def read(lines: Iterable[str], jobs: Sequence[str]) -> list[Verdict]:
         if words[1] == "verdict":  # ABH verdict VARIANT ABH test NAME OUTCOME REASON
             one.outcome = words[6] if len(words) > 6 else "crash"
             one.reason = " ".join(words[7:])
+        elif words[1] == "counted" and words[3].startswith("perf_"):
+            one.events[words[3].removeprefix("perf_")] = int(words[4])
         elif words[1] == "counted":
             one.counters[words[3].removeprefix("superpages_")] = int(words[4])
         elif words[1] == "said":
@@ -102,11 +108,13 @@ def try_prefix(patches: series.Series, built: Path) -> None:
         raise AbhError("the Xen built does not run its guests", tail="\n".join([*said, *ended.complaints]))
 
 
-def run(jobs: Sequence[str], *, xen: Path, limit_s: float, mmu: str | None = None) -> tuple[Ended, emulated.Ended]:
+def run(jobs: Sequence[str], *, xen: Path, limit_s: float, mmu: str | None = None,
+        cpus: int = 1) -> tuple[Ended, emulated.Ended]:  # fmt: skip
     """Boots the host on that Xen (a folder), has it do the jobs (tests/xen/run), and returns what came of them, and how
     the machine ended."""
     machine = spec.machine(MACHINE)
-    machine = machine.model_copy(update={"cpu": machine.cpu + MORE_CPU})
+    processors = [*machine.qemu_args, "-smp", str(cpus)]
+    machine = machine.model_copy(update={"cpu": machine.cpu + MORE_CPU, "qemu_args": processors})
     parts = replace(emulated.parts_of(machine, mmu=mmu is not None, xen=xen), tests=components.path_of("xen-tests"))
     text = "".join(f"{job}\n" for job in jobs)
     made = emulated.run(machine, "smoke", parts, None, text, icount=True, limit_s=limit_s, mmu=mmu)

@@ -81,6 +81,18 @@ static void map_touched(void)
 	munmap(at, 64 * KIB);
 }
 
+/* Where reservations are on, this process has one from then on, and each of its faults may be of it. */
+static void map_beside(void)
+{
+	static char *held;
+
+	if (!held) {
+		held = map(5120 * KIB);
+		touch(held, 5120 * KIB);
+	}
+	map_touched();
+}
+
 static void grow(void)
 {
 	char *at = check(mremap(map(64 * KIB), 64 * KIB, 128 * KIB, MREMAP_MAYMOVE));
@@ -125,6 +137,7 @@ static const struct {
 	{ "mprotect() of a page, and back", protect },
 	{ "madvise(MADV_DONTNEED) of a page, touched", give_back },
 	{ "fork(), exit", fork_child },
+	{ "mmap() of 64 KiB, touched, beside 5 MiB", map_beside },
 };
 
 static uint64_t least(void (*call)(void))

@@ -26,6 +26,9 @@
  * With --noise, a second thread reads all the while, anywhere: what faults and calls do to each other is then tried
  * too.
  *
+ * With --reservations, whole hugepages are written now and then, so that such as grow in place become whole; a run in
+ * which none did fails. With --pressure, another process has the kernel take back and move what it can, all the while.
+ *
  * --break NAME makes faults in the harness, like those of a wrong kernel: the fuzzer must then fail.
  */
 #define _GNU_SOURCE
@@ -57,7 +60,7 @@ static struct {
 	double seconds;
 	size_t length; /* of an episode */
 	const char *replay;
-	bool aslr, ask, no_shrink;
+	bool aslr, ask, no_shrink, pressure;
 } wanted = { .seed = 1, .ops = 100000, .length = 1000 };
 
 static double now(void)
@@ -170,15 +173,60 @@ static void progress(uint64_t episode, uint64_t done, double start)
 }
 
 /* What the kernel did meanwhile, so that a run which tried little shows it. */
-static void print_counters(void)
+static void print_lines(const char *path, const char *prefix)
 {
 	char line[128];
-	FILE *file = fopen("/sys/kernel/debug/abh/events", "re");
+	FILE *file = fopen(path, "re");
 
 	while (file && fgets(line, sizeof(line), file))
-		printf("counted: %s", line);
+		if (!strncmp(line, prefix, strlen(prefix)))
+			printf("counted: %s", line);
 	if (file)
 		fclose(file);
+}
+
+static void print_counters(void)
+{
+	print_lines("/sys/kernel/debug/abh/events", "");
+	print_lines("/proc/vmstat", "thp_reserve_");
+}
+
+static uint64_t promoted(void)
+{
+	char line[128];
+	uint64_t count = 0;
+	FILE *file = fopen("/proc/vmstat", "re");
+
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "thp_reserve_promote %lu", &count);
+	if (file)
+		fclose(file);
+	return count;
+}
+
+static void write_number(const char *path, char number)
+{
+	int file = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (file < 0 || write(file, &number, 1) != 1) {
+		perror(path);
+		_exit(2);
+	}
+	close(file);
+}
+
+/* What shrinks caches splits what is reserved; compaction moves the rest. */
+static void start_pressure(void)
+{
+	if (fork())
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;) {
+		write_number("/proc/sys/vm/drop_caches", '2');
+		usleep(30000);
+		write_number("/proc/sys/vm/compact_memory", '1');
+		usleep(30000);
+	}
 }
 
 static int fuzz(void)
@@ -187,6 +235,8 @@ static int fuzz(void)
 	double start = now(), told = start;
 	uint64_t done = 0, episode = wanted.first;
 
+	if (wanted.pressure)
+		start_pressure();
 	for (; done < wanted.ops && (!wanted.seconds || now() - start < wanted.seconds); episode++) {
 		for (size_t i = 0; i < wanted.length; i++)
 			list[i] = mix(mix(wanted.seed, episode), i);
@@ -209,6 +259,10 @@ static int fuzz(void)
 	if (options.extended)
 		printf("slack around mappings: behind %lu, before %lu\n", shared->slack[0], shared->slack[1]);
 	print_counters();
+	if (options.reservations && !promoted()) {
+		printf("FAIL: where no hugepage has grown in place, nothing is shown of it\n");
+		return 1;
+	}
 	if (options.slack && !shared->slack[0]) {
 		printf("FAIL: mappings without slack show nothing of it\n");
 		return 1;
@@ -247,8 +301,8 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: fuzz [--seed N] [--ops N] [--seconds N] [--episode N] [--length N] [--extended] [--surplus]\n"
-		"            [--slack] [--before] [--noise] [--aslr] [--ask] [--no-shrink] [--break NAME]\n"
-		"            [--replay FILE]\n"
+		"            [--slack] [--before] [--noise] [--reservations] [--pressure]\n"
+		"            [--aslr] [--ask] [--no-shrink] [--break NAME] [--replay FILE]\n"
 		"NAME is one of:");
 	for (int i = 0; i < BREAKS; i++)
 		fprintf(stderr, " %s", break_names[i]);
@@ -268,6 +322,10 @@ static bool take_flag(const char *word)
 		return options.extended = options.before = true;
 	if (!strcmp(word, "--noise"))
 		return options.noise = true;
+	if (!strcmp(word, "--reservations"))
+		return options.reservations = true;
+	if (!strcmp(word, "--pressure"))
+		return wanted.pressure = true;
 	if (!strcmp(word, "--aslr"))
 		return wanted.aslr = true;
 	if (!strcmp(word, "--ask"))

@@ -77,6 +77,22 @@ static void op_write(void)
 			break;
 }
 
+/* All of a hugepage that may be written: what grows in place is whole then. */
+static void op_fill(void)
+{
+	uintptr_t at, end;
+	size_t n;
+
+	if (!mapped_pages)
+		return;
+	at = address_of(nth_mapped(below(mapped_pages))) & ~(HUGE - 1);
+	for (end = at + HUGE; at < end; at += PAGE) {
+		n = page_of(at);
+		if (n < PAGES && mapped(n) && !expected(&page[n], true))
+			write_page(n);
+	}
+}
+
 static void op_look_around(void)
 {
 	struct range r;
@@ -199,7 +215,7 @@ static const struct {
 	{ "brk", op_brk, 120 },          { "mmap", op_mmap, 110 },      { "munmap", op_munmap, 70 },
 	{ "mprotect", op_mprotect, 50 }, { "madvise", op_madvise, 80 }, { "mremap", op_mremap, 50 },
 	{ "mlock", op_mlock, 5 },        { "fork", op_fork, 3 },        { "hold", op_hold, 2 },
-	{ "join", op_join, 3 },          { "check", op_check, 1 },
+	{ "join", op_join, 3 },          { "check", op_check, 1 },      { "fill", op_fill, 20 },
 };
 
 #define OPS (sizeof(ops) / sizeof(ops[0]))
@@ -209,6 +225,12 @@ const char *op_name(int n)
 	return n < (int)OPS ? ops[n].name : NULL;
 }
 
+/* Without reservations nothing is filled: a seed does what it did before there were any. */
+static unsigned weight_of(size_t op)
+{
+	return ops[op].run == op_fill && !options.reservations ? 0 : ops[op].weight;
+}
+
 void op_run(uint64_t seed)
 {
 	uint64_t total = 0, at;
@@ -216,10 +238,10 @@ void op_run(uint64_t seed)
 
 	draw_from(seed);
 	for (i = 0; i < OPS; i++)
-		total += ops[i].weight;
+		total += weight_of(i);
 	at = below(total);
-	for (i = 0; at >= ops[i].weight; i++)
-		at -= ops[i].weight;
+	for (i = 0; at >= weight_of(i); i++)
+		at -= weight_of(i);
 	shared->count[i]++;
 	ops[i].run();
 }

@@ -25,13 +25,14 @@ extern const char *const break_names[BREAKS];
 
 struct options {
 	enum broken broken;
-	bool extended; /* the kernel may extend what it maps */
-	bool surplus;  /* it must have kept some behind the heap, now and then */
-	bool slack;    /* and around mappings */
-	bool before;   /* also before them */
-	bool noise;    /* another thread reads meanwhile */
-	bool verbose;  /* print each operation */
-	bool quiet;    /* print no failure */
+	bool extended;     /* the kernel may extend what it maps */
+	bool surplus;      /* it must have kept some behind the heap, now and then */
+	bool slack;        /* and around mappings */
+	bool before;       /* also before them */
+	bool noise;        /* another thread reads meanwhile */
+	bool reservations; /* hugepages grow in place, and must have done so now and then */
+	bool verbose;      /* print each operation */
+	bool quiet;        /* print no failure */
 };
 
 extern struct options options;

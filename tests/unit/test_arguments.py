@@ -79,6 +79,7 @@ def test_a_wrong_word_is_refused_with_what_was_expected(words, expected, capsys)
         ["kernel-test", "fuzz", "--ours"],
         ["kernel-test", "fuzz", "--stock", "--set", "unused_kib=1"],
         ["kernel-test", "fuzz", "--stock", "--policy", "never"],
+        ["kernel-test", "fuzz", "--stock", "--reservations"],
         ["kernel-test", "selftests", "--stock", "--set", "unused_kib=1"],
         ["kernel-test", "fuzz", "--set", "enabled=never"],
         ["kernel-test", "selftests", "--set", "enabled=opt-in"],

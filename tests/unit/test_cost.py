@@ -28,7 +28,7 @@ def _compare() -> bool:
 def test_each_state_has_a_column(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     _machines(monkeypatch, off=1010)
     _compare()
-    assert capsys.readouterr().out.splitlines()[1].split()[-4:] == ["1,000", "1,010", "1,000", "1,000"]
+    assert capsys.readouterr().out.splitlines()[1].split()[-5:] == ["1,000", "1,010", "1,000", "1,000", "1,000"]
 
 
 def test_a_machine_that_tells_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

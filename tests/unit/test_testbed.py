@@ -76,7 +76,8 @@ def selftest_lines(policy, *lines):
 def test_the_series_own_selftests_must_pass_even_if_they_fail_alike():
     failed = ("status 1", "ok arena", "not ok three arenas")
     said = {"/abh": failed, "/cow": failed, "/skip_anon_align": ("status 0", "ok placed")}
-    whole = said | {"/explain_thp_faults": ("status 0",), "/thp_reservation": ("status 0",)}
+    others = ("explain_thp_faults", "thp_reservation", "thp_reservation_life")
+    whole = said | {f"/{name}": ("status 0",) for name in others}
     assert selftests.ours_failed(whole) == ["/abh: status 1", "  not ok three arenas"]
     assert selftests.ours_failed(whole, ["skip_anon_align", "explain_thp_faults"]) == []
     assert "/explain_thp_faults: was not built" in selftests.ours_failed(said)
@@ -138,6 +139,12 @@ def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
     assert knobs == [of_administrators[0], f"set {kernel_test.PARTS}/threshold_kib 4", of_administrators[1]]
     assert last == "run /fuzz --seed 3 --ops 7 --episode 0 --surplus --slack"
     assert machine["linux"].name == "linux"
+
+
+def test_fuzz_has_small_mappings_reserve_if_asked(machine):
+    assert command("fuzz", "--policy", "never", "--reservations", "--pressure") == 0
+    *_, threshold, switch, last = machine["job"]
+    assert [threshold, switch] == list(testbed.WITH_RESERVATIONS) and last.endswith(" --reservations --pressure")
 
 
 @pytest.mark.parametrize("pair", ["unused_kib", "unused_kib=", "a b=1", "unused_kib=1\nrun /slack"])
