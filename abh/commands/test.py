@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
     from abh.schedule import Outcome, Step
     from abh.verify.stages import Ended, Stage
+
+OF_FAILURE = re.compile(r"\bnot ok\b|\bFAIL|[Ee]rror\b|BUG:|WARNING:|Call Trace|^abh: ")
+LINES = 20  # repeated at the end, of each kind
 
 HELP = "run the tests: the quick stages, all of them, or those named"
 
@@ -138,6 +142,14 @@ def _do(stage: Stage, files: Sequence[Path], ended: dict[str, Ended], deadline: 
     print(f"== {stage.name}\n{made.text}== {stage.name}: {verdict} ({seconds:.0f} s)", flush=True)
 
 
+def in_short(text: str) -> str:
+    """The lines that tell of a failure and the last ones: a log that is cut in its middle still tells what failed."""
+    lines = text.splitlines()
+    last = max(0, len(lines) - LINES)
+    telling = [each for each in lines[:last] if OF_FAILURE.search(each)]
+    return "\n".join([*telling[:LINES], *lines[last:]])
+
+
 def _verdict(todo: Sequence[Stage], ended: Mapping[str, Ended], outcome: Outcome, report: dict[str, Any]) -> int:
     from abh import progress
 
@@ -150,6 +162,9 @@ def _verdict(todo: Sequence[Stage], ended: Mapping[str, Ended], outcome: Outcome
         progress.say(
             f"NOT REACHED within the time: {', '.join(unreached)}; `bin/abh test {' '.join(unreached)}` runs them"
         )
+    for name, made in ended.items():
+        if not made.passed:
+            print(f"== {name}: FAILED; of what it said:\n{in_short(made.text)}")
     passed = sum(each.passed for each in ended.values())
     failed = len(todo) - passed - len(unreached)
     for each in todo:

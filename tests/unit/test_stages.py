@@ -231,6 +231,16 @@ def test_a_stage_that_fails_fails_alone_and_fails_the_tests(run, bad, text):
     assert text in said and "== bad: FAILED" in said and "stages: 1 passed, 1 failed, 0 skipped" in said
 
 
+def test_what_a_failed_stage_said_of_it_is_repeated_at_the_end(run):
+    def fails() -> Ended:
+        return Ended(False, "\n".join(["not ok 7 unmapped is unmapped", *(f"ok {each}" for each in range(1000))]))
+
+    _, _, said = run([stage("bad", fails), stage("good")])
+    _, _, end = said.partition("== bad: FAILED; of what it said:\n")
+    lines = end.splitlines()
+    assert "not ok 7 unmapped is unmapped" in lines and "ok 999" in lines and len(lines) < 50, "the log may be cut"
+
+
 def test_a_stage_whose_component_does_not_build_is_not_tried_and_fails(run, monkeypatch):
     def path_of(name: str) -> Path:
         raise AbhError(f"building {name}")
