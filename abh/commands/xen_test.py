@@ -35,9 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--off", action="store_true", help="compare the switch off with Xen without the series, all guests, and no more"
     )
-    parser.add_argument(
-        "--cpus", type=arguments.whole(1, 8), default=1, metavar="N", help="processors of the machine (default: 1)"
-    )
     parser.add_argument("--debug", action="store_true", help="Xen with its assertions")
     parser.add_argument("--audit", action="store_true", help="and an audit of all shadows at each fault (very slow)")
     parser.add_argument(
@@ -100,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
             ended, wrong = _compared(60 * args.minutes)
         else:
             built = components.path_of("xen-debug" if args.debug or args.audit else "xen")
-            ended, _ = xen.run(jobs(args), xen=built, limit_s=60 * args.minutes, cpus=args.cpus)
+            ended, _ = xen.run(jobs(args), xen=built, limit_s=60 * args.minutes)
             wrong = unshown(ended.verdicts)
         _tell(ended)
         for line in ended.complaints + wrong:

@@ -108,13 +108,11 @@ def try_prefix(patches: series.Series, built: Path) -> None:
         raise AbhError("the Xen built does not run its guests", tail="\n".join([*said, *ended.complaints]))
 
 
-def run(jobs: Sequence[str], *, xen: Path, limit_s: float, mmu: str | None = None,
-        cpus: int = 1) -> tuple[Ended, emulated.Ended]:  # fmt: skip
+def run(jobs: Sequence[str], *, xen: Path, limit_s: float, mmu: str | None = None) -> tuple[Ended, emulated.Ended]:
     """Boots the host on that Xen (a folder), has it do the jobs (tests/xen/run), and returns what came of them, and how
     the machine ended."""
     machine = spec.machine(MACHINE)
-    processors = [*machine.qemu_args, "-smp", str(cpus)]
-    machine = machine.model_copy(update={"cpu": machine.cpu + MORE_CPU, "qemu_args": processors})
+    machine = machine.model_copy(update={"cpu": machine.cpu + MORE_CPU})
     parts = replace(emulated.parts_of(machine, mmu=mmu is not None, xen=xen), tests=components.path_of("xen-tests"))
     text = "".join(f"{job}\n" for job in jobs)
     made = emulated.run(machine, "smoke", parts, None, text, icount=True, limit_s=limit_s, mmu=mmu)
