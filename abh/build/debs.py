@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Debian packages: what is built, laid out by packages/<name>/stage.sh and packed by dpkg-deb in the build root.
 
-A version is `<base>+abh<project's version>.<day>.<series>`: that of the upstream package, as Debian has it, the newest
-day that a patch of the series on it names, by which dpkg tells what is newer, and the first digits of the series'
-digest, which tell apart what is of one day. The project's own package has the project's version alone.
+A version is `<base>+abh<project's version>.<time>.<series>`: that of the upstream package, as Debian has it, when what
+the package is made of was last changed, by which dpkg tells what is newer, and the first digits of the series' digest.
+The project's own package has the project's version alone.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from abh import paths
@@ -30,7 +32,31 @@ def version(one: Package, project: str) -> str:
         return project
     patched = series.load(paths.CHECKOUT / folder)
     digest = series.series_hash(patched)[:SERIES_DIGITS]
-    return f"{components.version_of(one.needs[0])}+abh{project}.{patched.updated}.{digest}"
+    time = max(f"{patched.updated}0000", committed(made_of(one)))
+    return f"{components.version_of(one.needs[0])}+abh{project}.{time}.{digest}"
+
+
+def made_of(one: Package) -> list[str]:
+    """The files and folders of the checkout that decide what is in the package.
+
+    All of packages/ for each: a package that depends on the same version of another (`{self}`) is of the same time.
+    """
+    found = {"packages", *one.reads}
+    for name in components.with_needs(one.needs):
+        component = components.COMPONENTS[name]
+        found |= {str(components.recipe_of(component).relative_to(paths.CHECKOUT)), *component.reads}
+        found |= {component.series} if component.series else set()
+    return sorted(found)
+
+
+def committed(names: Iterable[str], checkout: Path = paths.CHECKOUT) -> str:
+    """When one of them was last committed, in UTC, to the minute, as 202601311645; "0" where git knows of none."""
+    words = ["git", "-C", str(checkout), "log", "-1", "--format=%cd", "--date=format-local:%Y%m%d%H%M", "--", *names]
+    try:
+        done = subprocess.run(words, env={**os.environ, "TZ": "UTC"}, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "0"
+    return done.stdout.strip() or "0"
 
 
 def control(one: Package, project: str) -> str:

@@ -82,7 +82,7 @@ def test_versions_say_base_and_series():
     for name in NAMES:
         one = package.PACKAGE.one(name, paths.CHECKOUT)
         found = debs.version(one, "1.2")
-        assert found == "1.2" if name == "abh" else re.fullmatch(r"\d.*\+abh1\.2\.20\d{6}\.[0-9a-f]{8}", found)
+        assert found == "1.2" if name == "abh" else re.fullmatch(r"\d.*\+abh1\.2\.20\d{10}\.[0-9a-f]{8}", found)
 
 
 def test_lintian_lets_them_pass(debian):

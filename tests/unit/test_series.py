@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -203,9 +204,42 @@ def test_a_package_of_a_series_with_a_later_patch_is_newer(folder, monkeypatch):
     for day in ("Last-Update: 2026-12-31", "Last-Update: 2027-01-01", "Date: Sat, 2 Jan 2027 23:30:00 -0500"):
         first.write_text(text.replace(when, day))
         found.append(debs.version(one, "0.1.0"))
-    assert [each.split(".")[-2] for each in found] == ["20261231", "20270101", "20270103"]
-    assert Version(found[0]) < Version(found[1]) < Version(found[2])
+    assert [each.split(".")[-2] for each in found] == ["202612310000", "202701010000", "202701030000"]
+    monkeypatch.setattr(debs, "committed", lambda _: "202701030001")
+    monkeypatch.setattr(series, "series_hash", lambda _: "0" * 64)
+    found.append(debs.version(one, "0.1.0"))
+    monkeypatch.setattr(debs, "committed", lambda _: "0")  # no git here
+    assert debs.version(one, "0.1.0").split(".")[-2] == "202701030000"
+    assert Version(found[0]) < Version(found[1]) < Version(found[2]) < Version(found[3])
     assert replace(ours, patches=()).updated == "0"
+
+
+def test_the_last_commit_to_what_a_package_is_made_of_counts_to_the_minute(tmp_path, monkeypatch):
+    def git(*words: str, at: str = "") -> None:
+        dates = {"GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z", "GIT_COMMITTER_DATE": at}
+        names = {f"GIT_{who}_{what}": "a" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        subprocess.run(["git", "-C", tmp_path, *words], env={**os.environ, **dates, **names}, check=True)
+
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert debs.committed(["a"], tmp_path) == "0"  # no git's
+    git("init", "-q")
+    assert debs.committed(["a"], tmp_path) == "0"  # nothing committed
+    for name, at in (("a", "2026-11-25T16:45:59+0100"), ("b", "2026-11-25T15:46:00Z"), ("c", "2026-11-25T17:00:00Z")):
+        (tmp_path / name).write_text(name)
+        git("add", name)
+        git("commit", "-qm", name, at=at)
+    told = [debs.committed(names, tmp_path) for names in (["a"], ["b", "a"], ["c"], ["none"])]
+    assert told == ["202611251545", "202611251546", "202611251700", "0"]
+
+
+def test_a_package_is_made_of_recipe_options_series_and_packaging():
+    made = debs.made_of(package.PACKAGE.one("linux-image-abh", paths.CHECKOUT))
+    assert {"kernel-patches/6.12", "recipes/linux.sh", "packages"} <= set(made)
+    assert [each for each in made if each.startswith("vm-configs/kconfig")]
+    for name in package.PACKAGE.paths(paths.CHECKOUT):
+        assert all((paths.CHECKOUT / each).exists() for each in debs.made_of(package.PACKAGE.one(name, paths.CHECKOUT)))
+    library, system = (package.PACKAGE.one(name, paths.CHECKOUT) for name in ("abh-glibc", "abh-glibc-system"))
+    assert debs.made_of(library) == debs.made_of(system)  # the second depends on the first, of the very version
 
 
 def test_fields_below_the_header_do_not_count():
