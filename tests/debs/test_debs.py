@@ -225,6 +225,7 @@ def test_the_kernel_stands_beside_others(debian):
     (image,) = [each for each in new if each.startswith("/boot/vmlinuz-")]
     release = image.removeprefix("/boot/vmlinuz-")
     assert release.endswith("-abh")
+    assert release in debian.run("linux-version", "list").stdout.split()  # of which boot loaders make their menus
     assert (debian.root / "boot/told").read_text() == f"{release} {image}\n"
     assert f"/usr/lib/modules/{release}/modules.dep" in new  # made by depmod, here
     booted = components.path_of("linux") / "vmlinuz"  # what the tests of the bench boot
