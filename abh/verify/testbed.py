@@ -37,8 +37,8 @@ PAGE = 4096
 # panic_on_warn: a complaint ends the run, with its trace as the last lines; so warnings go to the console.
 # rootfstype: a tmpfs is shared memory, and programs are to lie in files. no_timer_check: on a busy machine the emulated
 # timer comes too late for the kernel's check of it, which panics.
-# What the kernel says begins with its time, so that it is told from what a program prints: on a busy machine it may say,
-# between two lines of a program, that a clock was read late.
+# What the kernel says begins with its time, so that it is told from what a program prints: on a busy machine it may
+# say, between two lines of a program, that a clock was read late.
 CMDLINE = (
     "console=ttyS0 loglevel=5 printk.time=1 nokaslr random.trust_cpu=off panic_on_warn=1 panic=-1 rootfstype=ramfs"
     " rdinit=/init no_timer_check"
