@@ -31,7 +31,7 @@ use crate::entry::Duo;
 use crate::front::Front;
 use crate::kept::{Kept, Spaces, page_of};
 use crate::machine::Machine as Processor;
-use crate::software::{Software, nobody};
+use crate::software::Software;
 use crate::table::{InArray, Level, Page, Shape, Space, Table, Visit};
 use crate::tally::{Counted, Tallies, Tally};
 
@@ -100,7 +100,7 @@ pub fn mmu(guest: Box<dyn Table>, host: Box<dyn Table>, cpu: &Cpu, options: Opti
         hosts: HashMap::new(),
         tallies: Tallies::default(),
     };
-    Ok(Mmu::of(nested, machine.parts(false), nobody()))
+    Ok(Mmu::of(nested, machine.parts(false), Context::nobody()))
 }
 
 /// An uncounted walk over the trace's own tables that notes what the host says on the way.

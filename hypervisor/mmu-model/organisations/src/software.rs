@@ -15,7 +15,7 @@ use mmu_model::organisation::{Organisation, Port, Refill, Regime};
 use mmu_model::tag;
 use mmu_model::walk::{Leaf, Rights, Stop};
 use mmu_model::x86::steps::{Plain, Walker};
-use mmu_model::x86::{Context, Control, Event, Tables};
+use mmu_model::x86::{Context, Event, Tables};
 
 use crate::caches::{By, Hierarchy};
 use crate::entry::Duo;
@@ -70,20 +70,7 @@ pub fn mmu(table: Box<dyn Table>, machine: &Processor, options: Options) -> Resu
         tallies: Tallies::default(),
         kept: Kept::new(table, &machine.pages(), machine.pairs, options.superpages)?,
     };
-    Ok(Mmu::of(software, parts, nobody()))
-}
-
-/// Who runs before a trace says who does.
-pub(crate) fn nobody() -> Context {
-    Context {
-        layer: Layer::GuestKernel,
-        space: 0,
-        user: false,
-        control: Control::default(),
-        asid: 0,
-        pcid: 0,
-        tables: Tables::Off,
-    }
+    Ok(Mmu::of(software, parts, Context::nobody()))
 }
 
 impl Software {

@@ -3,10 +3,9 @@
 
 use super::{Mmu, Parts};
 use crate::cache::{Hierarchy, Shape};
-use crate::context::Layer;
 use crate::cpu::{CacheSpec, Cpu, Side};
 use crate::tlb::Tlb;
-use crate::x86::{Context, Control, Tables, X86};
+use crate::x86::{Context, X86};
 
 impl Mmu {
     /// An x86-64 processor with everything empty, the region closed, and paging off.
@@ -29,15 +28,6 @@ impl Mmu {
             latency: [cpu.cost.l1_cycles, cpu.cost.l2_cycles, cpu.cost.l3_cycles, cpu.cost.memory_cycles],
             splits_1g: cpu.second_level_splits_1g.holds,
         };
-        let context = Context {
-            layer: Layer::GuestKernel,
-            space: 0,
-            user: false,
-            control: Control::default(),
-            asid: 0,
-            pcid: 0,
-            tables: Tables::Off,
-        };
-        Self::of(X86::new(cpu), parts, context)
+        Self::of(X86::new(cpu), parts, Context::nobody())
     }
 }

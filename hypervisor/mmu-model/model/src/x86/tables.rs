@@ -83,3 +83,18 @@ pub struct Context {
     /// What the hardware walks.
     pub tables: Tables,
 }
+
+impl Context {
+    /// Who runs before anybody says who does.
+    pub fn nobody() -> Self {
+        Self {
+            layer: Layer::GuestKernel,
+            space: 0,
+            user: false,
+            control: Control::default(),
+            asid: 0,
+            pcid: 0,
+            tables: Tables::Off,
+        }
+    }
+}
