@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! The thesis's programs, written anew: as many pages as it prints, and as many accesses as their algorithms make.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use mmu_model::address::{Machine, Virtual};
 use mmu_model::context::Kind;
-use mmu_model::synthetic::{Observer, Pages};
+use mmu_model::synthetic::{Observer, Pages, Random};
 use mmu_model::x86::{Context, Event};
 use mmu_organisations::operations::Kernel;
 use mmu_organisations::programs;
@@ -72,23 +72,127 @@ fn sizes_are_those_printed(program: &str, pages: impl Iterator<Item = u64>) {
     }
 }
 
+/// Loads and stores of a program that runs to its end, or makes so many accesses.
+fn kinds(name: &str, accesses: u64) -> [u64; 2] {
+    let mut touched = Touched::default();
+    programs::run(name, accesses, &mut touched).unwrap();
+    [Kind::Load, Kind::Store].map(|kind| touched.kinds[kind as usize])
+}
+
+/// Pages of its own that a program uses once at its begin; the others are its arrays'.
+const OWN: u64 = 11;
+
 /// By hand: an inner product loads two elements a step and stores one at its end; a transform of 2^18 points has 18 stages
 /// of as many butterflies as half the points, each with four loads and four stores, behind the exchange of all points whose
 /// mirrored number is another.
 #[test]
 fn programs_do_what_their_algorithms_say() {
-    let kinds = |name, accesses| {
-        let mut touched = Touched::default();
-        programs::run(name, accesses, &mut touched).unwrap();
-        [Kind::Load, Kind::Store].map(|kind| touched.kinds[kind as usize])
-    };
     let points = 1_u64 << 18;
     let exchanged = (points - (1 << 9)) / 2;
     let butterflies = 18 * points / 2;
     assert_eq!(
         kinds("tfftdp", u64::MAX),
-        [11 + 4 * exchanged + 4 * butterflies, 2 * points + 4 * exchanged + 4 * butterflies]
+        [OWN + 4 * exchanged + 4 * butterflies, 2 * points + 4 * exchanged + 4 * butterflies]
     );
     let (filled, product) = (4 * 500 * 500, 1001);
-    assert_eq!(kinds("mm", 11 + filled + 100 * product), [11 + 100 * 1000, filled + 100]);
+    assert_eq!(kinds("mm", OWN + filled + 100 * product), [OWN + 100 * 1000, filled + 100]);
+}
+
+/// Of the odd numbers from 3 on each is looked at once, and of each prime the odd multiples from its third on are struck out.
+#[test]
+fn a_sieve_strikes_out_odd_multiples_of_primes() {
+    let size = (1243 - OWN) * 4096;
+    let last = 2 * size + 1;
+    let mut composite = vec![false; last as usize + 1];
+    let mut struck = 0;
+    for number in 2..=last {
+        if composite[number as usize] {
+            continue;
+        }
+        (2 * number..=last).step_by(number as usize).for_each(|multiple| composite[multiple as usize] = true);
+        struck += if number > 2 { (last / number - 1) / 2 } else { 0 };
+    }
+    assert_eq!(kinds("nsieve", u64::MAX), [OWN + size, size + struck]);
+}
+
+/// Puts a value where it belongs below a place of a heap, and counts the elements that are looked at and those that move.
+fn sifted(heap: &mut [u32], place: usize, end: usize, counted: &mut [u64; 2]) {
+    let children = (2 * place + 1)..(2 * place + 3).min(end);
+    counted[0] += children.len() as u64;
+    let larger = children.rev().max_by_key(|child| heap[*child]).filter(|child| heap[*child] > heap[place]);
+    counted[1] += 1;
+    if let Some(child) = larger {
+        heap.swap(place, child);
+        sifted(heap, child, end, counted);
+    }
+}
+
+#[test]
+fn a_heap_is_made_and_taken_apart() {
+    let size = (1010 - OWN) as usize * 1024;
+    let mut random = Random::new(1);
+    let mut heap: Vec<u32> = (0..size).map(|_| random.next() as u32).collect();
+    let mut counted = [0; 2];
+    (0..size / 2).rev().for_each(|root| sifted(&mut heap, root, size, &mut counted));
+    for last in (1..size).rev() {
+        heap.swap(0, last);
+        sifted(&mut heap, 0, last, &mut counted);
+    }
+    assert!(heap.is_sorted());
+    let (size, [looked_at, moved]) = (size as u64, counted);
+    assert_eq!(kinds("heapsort", u64::MAX), [OWN + 2 * (size - 1) + looked_at, size + (size - 1) + moved]);
+}
+
+/// What is loaded from a range of addresses, and what is stored anywhere.
+struct Watched {
+    range: std::ops::Range<u64>,
+    loads: usize,
+    stores: u64,
+}
+
+impl Observer for Watched {
+    fn context(&mut self, _: &Context) {}
+
+    fn access(&mut self, _: &mut Pages, address: Virtual, kind: Kind, _: Machine) {
+        self.loads += usize::from(kind == Kind::Load && self.range.contains(&address.raw()));
+        self.stores += u64::from(kind == Kind::Store);
+    }
+
+    fn invalidate(&mut self, _: Event) {}
+
+    fn region(&mut self, _: bool) {}
+}
+
+/// As much of the text as 20 million accesses come to, by a dictionary without a hash of its own: codes of two bytes, and
+/// entries of two words, all cleared where no code is left.
+#[test]
+fn a_text_is_compressed_with_a_dictionary() {
+    let (table, room): (u64, u64) = (69_001, (8931 - OWN) * 4096 - 6 * 69_001 - 64);
+    let size = room / 100 * 64 & !7;
+    // Behind the keys and the codes of the hash.
+    let begin = (1 << 20) + 10 * 4096 + (4 * table).next_multiple_of(8) + (2 * table).next_multiple_of(8);
+    let mut watched = Watched { range: begin..begin + size, loads: 0, stores: 0 };
+    programs::run("compress", 20_000_000, &mut watched).unwrap();
+    let mut random = Random::new(1);
+    let letters: Vec<u64> = (0..size).map(|_| random.below(26).min(random.below(26)).min(random.below(26))).collect();
+    let (mut dictionary, mut known, mut cleared) = (HashMap::new(), letters[0], 0);
+    let mut stores = size.div_ceil(8) + (room - size).div_ceil(8);
+    for letter in &letters[1..watched.loads] {
+        if let Some(code) = dictionary.get(&(known, *letter)) {
+            known = *code;
+            continue;
+        }
+        let free = 257 + dictionary.len() as u64;
+        if free == 1 << 16 {
+            dictionary.clear();
+            (stores, cleared) = (stores + 2 + table, cleared + 1);
+        } else {
+            dictionary.insert((known, *letter), free);
+            stores += 4;
+        }
+        known = *letter;
+    }
+    assert!(watched.loads > 1_000_000 && cleared > 1, "{} letters, {cleared} times cleared", watched.loads);
+    // It stops within a letter.
+    assert!((stores..=stores + 4).contains(&watched.stores), "{} stores, {stores} by hand", watched.stores);
 }
