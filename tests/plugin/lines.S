@@ -54,4 +54,12 @@ main:
         mov $1, %ecx
         END_LONG
 
+        # 6: where translations are forgotten, the line is fetched anew, the mark's among them
+        REGION
+        mov %cr3, %rax
+        mov %rax, %cr3
+        nop
+        .balign 16
+        END_LONG
+
         QUIT PASSED
