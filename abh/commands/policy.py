@@ -97,11 +97,13 @@ def set_policy(args: argparse.Namespace, report: dict[str, Any]) -> Status:
 
 
 def get(args: argparse.Namespace, report: dict[str, Any]) -> Status:
-    """Prints the policy as it is stored."""
+    """Prints the policy as it is stored: TOML, so what is said beside it is a comment."""
+    from abh.policy import apply as applying
     from abh.policy import binding, domain
 
     with binding.connection(args.connect, read_only=True) as connection:
         one = domain.find(connection, args.vm)
+        _earlier(applying.earlier(one, of_policy=True), report, "# !")
         policy = _policy(one)
         report.update(vm=one.name, policy=policy.name, settings=policy.settings(), required=list(policy.vm.required))
         print(f"# policy {policy.name} of {one.name}\n{one.kept().policy}", end="")
@@ -188,15 +190,17 @@ def _show(vm: str, policy: str, found: list[Finding]) -> None:
 
 def list_(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     """Every domain; one whose policy cannot be read is in the list, with the reason."""
+    from abh.policy import apply as applying
     from abh.policy import binding, domain, guest
 
     rows: list[dict[str, Any]] = []
     with binding.connection(args.connect, read_only=True) as connection:
         for one in domain.every(connection):
-            row: dict[str, Any] = {"vm": one.name, "policy": None, "reason": None}
+            row: dict[str, Any] = {"vm": one.name, "policy": None, "reason": None, "earlier": None}
             try:
                 row["running"] = one.running
                 row["policy"] = one.kept().name or None
+                row["earlier"] = applying.earlier(one, of_policy=True)
             except binding.NoDomain:  # it has gone since
                 continue
             except AbhError as error:
@@ -207,6 +211,9 @@ def list_(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     width = max((len(vm) for vm, _ in lines), default=0)
     for row, (vm, said) in zip(rows, lines, strict=True):
         print(f"{vm:{width}}  {'running' if row['running'] else 'off':8}{said}")
+    for row, (vm, _) in zip(rows, lines, strict=True):
+        if row["earlier"]:
+            print(f"! {vm}: {guest.plain(row['earlier'])}")
     if not rows:
         print("this connection has no domains")
     return Status.SUCCESS
@@ -228,10 +235,12 @@ def hook_(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     return Status.SUCCESS if args.part != "status" or found.state == "installed" else Status.FAILED
 
 
-def _earlier(said: str | None, report: dict[str, Any]) -> None:
+def _earlier(said: str | None, report: dict[str, Any], mark: str = "!") -> None:
+    from abh.policy import guest
+
     report["earlier"] = said
     if said:
-        print(f"! {said}")
+        print(f"{mark} {guest.plain(said)}")
 
 
 def _policy(one: Domain) -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from abh.errors import AbhError
@@ -13,6 +14,8 @@ from abh.policy.domain import Domain, Kept, element_of
 from abh.policy.evidence import Evidence
 from abh.policy.memory import Unreadable
 from abh.schema.policy import Policy
+
+NO_POLICY = "no policy"
 
 
 @dataclass(frozen=True)
@@ -139,31 +142,41 @@ def apply(domain: Domain, policy: Policy) -> Done:
     return Done((*said, *changed), (*failed, *not_changed), restart, hint, past)
 
 
-def earlier(domain: Domain) -> str | None:
-    """What of another time holds, or will at the next start: libvirt restores a saved state with its XML of then."""
+def earlier(domain: Domain, *, of_policy: bool = False) -> str | None:
+    """What of another time holds, or will at the next start: libvirt restores a saved state with its XML of then.
+
+    `of_policy`: only where that is of another policy, or where it cannot be told of which.
+    """
+    now = _wanted(domain.kept)
     if domain.saved:
+        document = domain.saved_document()
+        then = document and _wanted(lambda: domain.kept_in(document))
+        if of_policy and then == now:
+            return None
         return (
-            "its state is saved (managed save): the next start goes on from that, with definition and policy as they"
-            " were then, and what is required since is not checked; start it and shut it down once, or"
-            f" `virsh managedsave-remove {domain.name}`, which loses the state"
+            f"its state is saved (managed save){f' with {then[0]}' if then else ''}: the next start goes on from that,"
+            " with definition and policy as they were then, and what is required since is not checked; start it and"
+            f" shut it down once, or `virsh managedsave-remove {domain.name}`, which loses the state"
         )
     if not domain.running or not domain.persistent:
         return None
-    then, now = (_wanted(domain, live=live) for live in (True, False))
+    then = _wanted(lambda: domain.kept(live=True))
     if then == now:
         return None
+    asked = now[0] if now[0] != NO_POLICY else "its definition"
     return (
-        f"it runs with {then[0] or 'no policy'}, as it was when its state was saved, and what is required in"
-        f" {now[0] or 'its definition'} was not checked at its start; shut it down, and start it"
+        f"it runs with {then[0]}, as it was when its state was saved, and what is required in"
+        f" {asked} was not checked at its start; shut it down, and start it"
     )
 
 
-def _wanted(domain: Domain, *, live: bool) -> tuple[str, ...]:
+def _wanted(kept_of_then: Callable[[], Kept]) -> tuple[str, ...]:
+    """The policy's name, for people, and all that it says."""
     try:
-        kept = domain.kept(live=live)
+        kept = kept_of_then()
     except AbhError:
         return ("a policy that this abh cannot read",)
-    return kept.name, kept.policy, *kept.required
+    return kept.name or NO_POLICY, kept.policy, *kept.required
 
 
 def without_hook(domain: Domain, policy: Policy) -> str | None:

@@ -108,6 +108,13 @@ class Domain:
             with self.errors():
                 raise
 
+    def saved_document(self) -> str | None:
+        """The XML of its managed save; None where this driver of libvirt's cannot tell it (QEMU's alone can)."""
+        try:
+            return str(self.handle.managedSaveGetXMLDesc(0))
+        except self.libvirt.libvirtError:
+            return None
+
     def document(self, *, live: bool = False, secrets: bool = False) -> str:
         """Its XML: of the next start, or, live and of a transient domain, as it runs.
 
@@ -124,7 +131,11 @@ class Domain:
 
     def kept(self, *, live: bool = False) -> Kept:
         """What abh keeps in it."""
-        return kept_of(self.tree(live=live).find(f"metadata/{xml.tag('vm')}"), self.where)
+        return self.kept_in(self.document(live=live))
+
+    def kept_in(self, document: str) -> Kept:
+        """What abh keeps in a document of this domain."""
+        return kept_of(xml.parse(document, self.where).find(f"metadata/{xml.tag('vm')}"), self.where)
 
     def policy(self, *, live: bool = False) -> Policy | None:
         """The policy it has; live: the one that it was started with or has been given since."""

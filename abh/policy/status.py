@@ -8,11 +8,11 @@ import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from abh.errors import AbhError
-from abh.policy import binding, domain, guest, host, trend, verify
+from abh.policy import apply, binding, domain, guest, host, trend, verify
 from abh.policy.evidence import Evidence, Shares
 from abh.policy.memory import Unreadable
 from abh.schema.policy import Policy
@@ -144,6 +144,8 @@ class _Look:
             states = [each.answer.state for each in verify.findings(self.policy, seen)]
             counts = {str(state): states.count(state) for state in STATES}
         shares = seen.shares() if seen.running else Shares(reasons=(OFF,))
+        if earlier := apply.earlier(self.one, of_policy=True):
+            shares = replace(shares, reasons=(*shares.reasons, earlier))
         paging = _paging(seen) if seen.running else None
         name = self.policy.name if self.policy else self.unread or None
         return Row(self.one.name, self.one.uuid, seen.running, paging, name, counts, shares)

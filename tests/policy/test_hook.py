@@ -77,6 +77,8 @@ def test_a_saved_state_starts_as_it_was_and_every_step_says_so(hooked, tmp_path)
     one.handle.managedSave(0)
     one.keep(required("vm-thp", paging="hap"))
     assert "its state is saved" in hooked.abh("policy", "verify", "saved", status=None).out
+    for words in (("policy", "get", "saved"), ("policy", "list"), ("status",)):
+        assert "its state is saved (managed save) with no policy" in hooked.abh(*words).out
     assert hooked.abh("policy", "apply", "saved", "--json").json["restart"]
     assert "saved state" in hooked.abh("deploy", str(file), "--start", status=1).err and not one.running
     one.handle.create()  # libvirt asks the hook about the XML that was saved
@@ -86,6 +88,12 @@ def test_a_saved_state_starts_as_it_was_and_every_step_says_so(hooked, tmp_path)
     one.handle.destroy()
     assert "requires what cannot be" in refused(one.handle.create)
     assert "saved" not in hooked.abh("policy", "unset", "saved").out.replace("saved: no policy", "")
+    hooked.abh("policy", "set", "saved", "vm-thp")
+    one.handle.create()
+    one.handle.managedSave(0)
+    assert "its state" not in hooked.abh("policy", "list").out
+    hooked.abh("policy", "set", "saved", "vm-base-pages")
+    assert "(managed save) with vm-thp" in hooked.abh("policy", "list").out
 
 
 def test_what_is_best_effort_is_started_all_the_same(hooked):

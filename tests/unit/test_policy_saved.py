@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
 import pytest
 
@@ -43,6 +44,46 @@ def test_each_step_says_that_the_next_start_is_of_another_time(one, words, capsy
     save(one)
     run("policy", *words)
     assert "! its state is saved" in (out := capsys.readouterr().out) and "virsh managedsave-remove web" in out
+
+
+def test_what_only_looks_says_it_where_the_saved_state_has_another_policy(one, monkeypatch, capsys):
+    """libvirt's test driver does not tell the XML that it has saved; QEMU's does (tests/policy/test_hook.py)."""
+
+    def looks() -> list[str | None]:
+        said = []
+        for words in (("get", "web"), ("list",)):
+            assert run("policy", *words, "--json") == 0
+            report = json.loads(capsys.readouterr().out)
+            (row,) = [each for each in report.get("domains", [report]) if each["vm"] == "web"]
+            said.append(row["earlier"])
+            run("policy", *words)
+            assert bool(said[-1]) == ("its state is saved" in capsys.readouterr().out)
+        assert run("status", "--json") == 0
+        (row,) = [each for each in json.loads(capsys.readouterr().out)["vms"] if each["vm"] == "web"]
+        return [*said, next((each for each in row["reasons"] if "saved" in each), None)]
+
+    with_none = one.document()
+    run("policy", "set", "web", "vm-thp")
+    with_thp = one.document()
+    save(one)
+    capsys.readouterr()
+    for document, words in ((None, "managed save):"), (with_none, "with no policy:"), ("<domain/>", "no policy:")):
+        monkeypatch.setattr(domain.Domain, "saved_document", lambda _self, of=document: of)
+        assert all(words in (each or "") for each in looks())
+    monkeypatch.setattr(domain.Domain, "saved_document", lambda _self: with_thp)
+    assert looks() == [None] * 3
+    run("policy", "set", "web", "vm-hugetlb")
+    capsys.readouterr()
+    assert all("with vm-thp:" in (each or "") for each in looks())
+
+
+def test_what_get_prints_stays_toml(one, capsys):
+    run("policy", "set", "web", "vm-thp")
+    save(one)
+    capsys.readouterr()
+    assert run("policy", "get", "web") == 0
+    out = capsys.readouterr().out
+    assert "# ! its state is saved" in out and tomllib.loads(out)["vm"]["thp"] == "advised"
 
 
 def test_apply_says_in_json_that_a_restart_is_needed(one, capsys):
