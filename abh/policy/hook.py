@@ -94,11 +94,11 @@ def _linux(vm: Mapping[str, Any], tree: ElementTree.Element, root: Path) -> dict
     if vm.get("thp") == "off" and mode not in (None, "never"):
         found["thp"] = f"{told}, and QEMU advises hugepages for all guests"
     if (size := vm.get("hugetlb_kib")) is not None:
-        pages = {each.get("size") for each in tree.findall("memoryBacking/hugepages/page")}
+        lacks = _lacks_pages(size, tree, root)
         requested = _plugged_kib(tree, "[@model='virtio-mem']", "requested")
         free, need = host.free_pool_kib(size, root), sum(sizes_kib(tree) + requested)
-        if str(size) not in pages:
-            found["hugetlb_kib"] = f"the domain has no <hugepages> of {size} KiB: run `abh policy apply`"
+        if lacks:
+            found["hugetlb_kib"] = f"{lacks}: run `abh policy apply`"
         elif free is None or free < need:
             has = "no such pool" if free is None else f"{free} KiB free"
             path = "/" + host.POOL.format(kib=size)
@@ -106,6 +106,19 @@ def _linux(vm: Mapping[str, Any], tree: ElementTree.Element, root: Path) -> dict
     if vm.get("ksm") is False and tree.find("memoryBacking/nosharepages") is None:
         found["ksm"] = "the domain has no <nosharepages/>: run `abh policy apply`"
     return found
+
+
+def _lacks_pages(size: int, tree: ElementTree.Element, root: Path) -> str | None:
+    """How the domain asks for no pages of that size from the pool; None if it does, be it as the host's default."""
+    asked = tree.find("memoryBacking/hugepages")
+    named = [] if asked is None else [each.get("size") for each in asked.findall("page")]
+    if asked is None or named:
+        return None if str(size) in named else f"the domain has no <hugepages> of {size} KiB"
+    default = host.default_pool_kib(root)
+    if default == size:
+        return None
+    told = f"{default} KiB" if default else "not known"
+    return f"<hugepages> of the domain names no size, and this host's default is {told}, not {size} KiB"
 
 
 def policy_of(tree: ElementTree.Element) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:

@@ -84,6 +84,12 @@ def kvm_mapped(pid: int, root: Path = ROOT) -> Mapped | None:
     return Mapped(kib, huge) if seen else None
 
 
+def default_pool_kib(root: Path = ROOT) -> int | None:
+    """The size of the pool's pages that the kernel calls its default, and libvirt takes where a domain names none."""
+    found = re.search(r"^Hugepagesize:\s+(\d+) kB$", text("proc/meminfo", root) or "", re.MULTILINE)
+    return int(found[1]) if found else None
+
+
 def free_pool_kib(page_kib: int, root: Path = ROOT) -> int | None:
     """What a new guest may have of the pool of hugepages of that size; None where the kernel has no such pool.
 

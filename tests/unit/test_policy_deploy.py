@@ -342,6 +342,7 @@ def test_what_a_newer_abh_has_changed_is_taken_back_if_it_can_be_read(connection
         ("<source type='memfd'/>", {"ksm": True}, "memfd", 0),
         ("<hugepages/><source type='memfd'/>", {"huge_share": 0.9}, "hugetlb", 0),
         ("<hugepages/><source type='memfd'/>", {"thp": "advised"}, "anonymous", 2),
+        ("<hugepages/>", {"hugetlb_kib": 2048}, "hugetlb", 1),  # the size is named
         ("<source type='anonymous'/>", {"hugetlb_kib": 2048}, "hugetlb", 2),
         ("<source type='memfd'/><access mode='shared'/>", {"hugetlb_kib": 2048}, "hugetlb", 1),
         ("<allocation mode='ondemand'/>", {"hugetlb_kib": 2048}, "hugetlb", 2),

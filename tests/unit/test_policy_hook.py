@@ -49,6 +49,27 @@ def test_what_can_be_known_before_the_start_is_ruled_out(machine):
     assert ruled_out(machine, {"paging": "shadow"}, "xen", "<features><hap state='off'/></features>") == set()
 
 
+def test_hugepages_without_a_size_are_of_the_hosts_default(machine):
+    """As libvirt takes them; `apply` names the size, so that another host gives the same, and `unset` takes it back."""
+    inside = "<memoryBacking><hugepages/></memoryBacking>"
+    tree = ElementTree.fromstring(XML.format("kvm", 4096, inside))
+    for size, free in ((2048, 2), (1048576, 1)):
+        machine.sys(f"sys/kernel/mm/hugepages/hugepages-{size}kB/free_hugepages", str(free))
+    for default, size, words in (
+        ("", 2048, "default is not known, not 2048 KiB: run `abh policy apply`"),
+        ("MemTotal:  1 kB\nHugepagesize:       2048 kB\n", 2048, None),
+        ("Hugepagesize:       2048 kB\n", 1048576, "default is 2048 KiB, not 1048576 KiB"),
+        ("Hugepagesize:    1048576 kB\n", 1048576, None),
+        ("Hugepagesize:    1048576 kB\n", 2048, "default is 1048576 KiB, not 2048 KiB"),
+    ):
+        machine.sys("proc/meminfo", default)
+        said = hook.cannot_be({"hugetlb_kib": size}, tree, machine.root)
+        assert words in said["hugetlb_kib"] if words else not said, (default, size)
+    machine.sys("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "0")
+    said = hook.cannot_be({"hugetlb_kib": 1048576}, tree, machine.root)  # the pool of the default counts, too
+    assert "raise nr_hugepages" in said["hugetlb_kib"]
+
+
 def test_the_sizes_of_memory_are_its_cells_and_what_is_plugged_in():
     plugged = "<devices><memory model='dimm'><target><size>1024</size></target></memory></devices>"
     tree = f"<domain><memory unit='KiB'>3072</memory>{{}}{plugged}</domain>"
