@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 
@@ -55,7 +56,6 @@ def test_the_chapter_for_kvm_leads_to_a_vm_with_a_policy_and_its_proof(host, tmp
                 one = domain.find(host.connection, "web-1")
                 do = {"shutdown": one.handle.destroy, "start": one.handle.create}
                 if words[1] == "undefine":
-                    one.handle.destroy()
                     one.handle.undefine()
                 else:
                     do[words[1]]()
@@ -64,3 +64,14 @@ def test_the_chapter_for_kvm_leads_to_a_vm_with_a_policy_and_its_proof(host, tmp
     guests = {state for name, state in second.items() if name.startswith("guest ")}
     assert guests == {"granted"} and second["huge_share"] == "granted", second
     assert not list(host.rig.hooks.rglob("*abh*")) and not list(domain.every(host.connection))
+
+
+def test_what_is_said_to_undo_all_leaves_nothing_in_a_domain_that_stays(host, tmp_path):
+    (tmp_path / "stays.xml").write_text(rigs.domain_xml("stays"))
+    host.abh("deploy", str(tmp_path / "stays.xml"), "--policy", "vm-hugetlb")
+    host.abh("policy", "unset", "stays")
+    one = domain.find(host.connection, "stays")
+    assert "urn:abh" in one.document()
+    said = re.search(r"`(virsh metadata VM [^`]*)`", DOC.read_text())
+    assert said and host.rig.inside(*said[1].replace("VM", "stays").split()).returncode == 0
+    assert "abh" not in one.document() and "hugepages" not in one.document()
