@@ -111,6 +111,24 @@ void op_brk(void)
 	set_brk(mapped_pages < MOST_PAGES ? pick_brk() : brk_base);
 }
 
+/*
+ * The heap comes to end within a hugepage, whose first page is then written, and later behind it: such a hugepage can
+ * grow in place. Returns it, or 0 where there is no room.
+ */
+uintptr_t grow_over_hugepage(void)
+{
+	uintptr_t at = (brk_now + HUGE - 1) & ~(HUGE - 1);
+
+	if (mapped_pages >= MOST_PAGES || at + HUGE > brk_base + MOST_HEAP)
+		return 0;
+	set_brk(at + (1 + below(BLOCK - 1)) * PAGE);
+	if (brk_now <= at)
+		return 0;
+	write_page(page_of(at));
+	set_brk(at + HUGE);
+	return brk_now == at + HUGE ? at : 0;
+}
+
 /* mmap() */
 
 struct request {

@@ -80,13 +80,12 @@ static void op_write(void)
 /* All of a hugepage that may be written: what grows in place is whole then. */
 static void op_fill(void)
 {
-	uintptr_t at, end;
+	uintptr_t at = one_in(2) ? grow_over_hugepage() : 0, end;
 	size_t n;
 
-	if (!mapped_pages)
-		return;
-	at = address_of(nth_mapped(below(mapped_pages))) & ~(HUGE - 1);
-	for (end = at + HUGE; at < end; at += PAGE) {
+	if (!at && mapped_pages)
+		at = address_of(nth_mapped(below(mapped_pages))) & ~(HUGE - 1);
+	for (end = at ? at + HUGE : 0; at < end; at += PAGE) {
 		n = page_of(at);
 		if (n < PAGES && mapped(n) && !expected(&page[n], true))
 			write_page(n);

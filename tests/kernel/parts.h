@@ -54,6 +54,7 @@ uint16_t protection_bits(int protection);
 int pick_protection(void);
 void unmap(struct range r);
 void op_brk(void);
+uintptr_t grow_over_hugepage(void);
 void op_mmap(void);
 void op_munmap(void);
 void op_mprotect(void);
