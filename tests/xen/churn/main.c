@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Writes all of its memory by superpages that it maps anew now and then, and checks each page against what it wrote
- * last.
+ * last. With moved=1 it first does so until it is in another domain: a live migration lets it work on for a time that
+ * it does not know.
  */
 #include "../lib/lib.h"
 
@@ -11,13 +12,17 @@ static uint64_t written[EXTENTS * 512];
 
 void test(void)
 {
-	uint64_t rounds = argument("rounds", 400), state = 13, value;
+	uint64_t rounds = argument("rounds", 400), until = rounds, to_be_moved = argument("moved", 0);
+	uint64_t state = 13, value;
+	uint16_t domain = own_domain();
 
 	for (uint64_t i = 0; i < EXTENTS; i++)
 		set(l2_entry(WINDOW + i * SUPERPAGE), (ARENA + i * SUPERPAGE) | PS | P | RW | A | D);
 	for (uint64_t page = 0; page < EXTENTS * 512; page++)
 		check(try_write(WINDOW + page * PAGE, written[page] = draw(&state)) == NONE, "page %lu", page);
-	for (uint64_t round = 0; round < rounds; round++) {
+	for (uint64_t round = 0; round < until; round++) {
+		if (to_be_moved && own_domain() == domain)
+			until = round + rounds;
 		for (int i = 0; i < 2000; i++) {
 			uint64_t page = draw(&state) % (EXTENTS * 512);
 
