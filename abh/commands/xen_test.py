@@ -4,8 +4,7 @@
 Each test runs with nested paging, with shadow paging, and with superpages in the shadow, as guests of one machine. One
 guest at work is saved and restored, migrated, watched, and destroyed; another loses all its shadows.
 Where superpages are on and the shadow had none, or off and something was counted, the test has failed. NAME-pae is the
-guest NAME in 32 bits with PAE. --fuzz runs the adversary beside a guest that watches its own memory. --off runs each
-with the switch off, and on Xen without the series: they must do the same, to the counter.
+guest NAME in 32 bits with PAE. --fuzz runs the adversary beside a guest that watches its own memory.
 """
 
 from __future__ import annotations
@@ -34,9 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder of tests/xen, save, migrate, dirty, pin, drop, destroy (default: all that end)",
     )
     arguments.completed(tests, "xen-test")
-    parser.add_argument(
-        "--off", action="store_true", help="compare the switch off with Xen without the series, all guests, and no more"
-    )
     parser.add_argument("--debug", action="store_true", help="Xen with its assertions")
     parser.add_argument("--audit", action="store_true", help="and an audit of all shadows at each fault (very slow)")
     parser.add_argument(
@@ -92,44 +88,23 @@ def run(args: argparse.Namespace) -> int:
 
     if args.seed is not None and not args.fuzz:
         raise arguments.wrong("--seed is of the adversary", got="--seed without --fuzz", next_step="add --fuzz N")
-    if args.off and (args.tests or args.debug or args.audit or args.fuzz):
-        raise arguments.wrong("--off runs all guests on Xen as it is", got="another argument", next_step="leave it out")
+    todo = jobs(args)
     with output.report(args.json) as report:
-        if args.off:
-            ended, wrong = _compared(60 * args.minutes)
-        else:
-            built = components.path_of("xen-debug" if args.debug or args.audit else "xen")
-            ended, _ = xen.run(jobs(args), xen=built, limit_s=60 * args.minutes)
-            wrong = unshown(ended.verdicts)
-        _tell(ended)
-        for line in ended.complaints + wrong:
+        built = components.path_of("xen-debug" if args.debug or args.audit else "xen")
+        ended, _ = xen.run(todo, xen=built, limit_s=60 * args.minutes)
+        for each in ended.verdicts:
+            counters = " ".join(f"{name}={count}" for name, count in each.counters.items() if count)
+            print(f"{each.outcome:8} {each.variant}  {each.reason}  {counters}".rstrip())
+            if each.outcome != "success":
+                print("".join(f"    {line}\n" for line in each.said), end="")
+        for line in ended.complaints:
+            print(f"xen-test: {line}")
+        wrong = unshown(ended.verdicts)
+        for line in wrong:
             print(f"xen-test: {line}")
         passed = ended.passed and not wrong
         report.update(passed=passed, complaints=ended.complaints + wrong, tests=[vars(each) for each in ended.verdicts])
     return Status.SUCCESS if passed else Status.FAILED
-
-
-def _compared(limit_s: float) -> tuple[xen.Ended, list[str]]:  # type: ignore[name-defined]  # noqa: F821
-    """How the guests ended with the switch off, and what they did otherwise without the series."""
-    from abh.build import components
-    from abh.verify import xen, xen_off
-
-    stock, _ = xen.run(xen_off.jobs("none"), xen=xen_off.without_series(), limit_s=limit_s)
-    ours, _ = xen.run(xen_off.jobs("0"), xen=components.path_of(xen_off.COMPONENT), limit_s=limit_s)
-    same = sum(len(xen_off.compared(each)) for each in ours.verdicts)
-    print(f"{same} counters of {sum(1 for each in ours.verdicts if each.events)} guests, with the series and without")
-    # A guest that stock Xen itself cannot run is no difference, but it is to be seen.
-    stock.complaints = [f"without the series: {line}" for line in stock.complaints]
-    ours.complaints += stock.complaints
-    return ours, unshown(ours.verdicts) + xen_off.differences(ours.verdicts, stock.verdicts)
-
-
-def _tell(ended: xen.Ended) -> None:  # type: ignore[name-defined]  # noqa: F821
-    for each in ended.verdicts:
-        counters = " ".join(f"{name}={count}" for name, count in each.counters.items() if count)
-        print(f"{each.outcome:8} {each.variant}  {each.reason}  {counters}".rstrip())
-        if each.outcome != "success":
-            print("".join(f"    {line}\n" for line in each.said), end="")
 
 
 # Counters that a test is for, and that are to be more than 0 where superpages are on; of all others, direct. What a

@@ -265,8 +265,8 @@ XEN_FUZZ = ("xen-test", "--debug", "--fuzz", "5000")
 
 
 def _xen() -> Ended:
-    """Each small guest; off beside stock; and a bounded run of the adversary on Xen with its assertions."""
-    return _each(*(partial(_abh, *words) for words in (("xen-test",), ("xen-test", "--off"), XEN_FUZZ)))
+    """Each small guest, and a bounded run of the adversary on Xen with its assertions."""
+    return _each(partial(_abh, "xen-test"), partial(_abh, *XEN_FUZZ))
 
 
 # What every stage runs on.
@@ -326,7 +326,7 @@ STAGES = {
               ("linux", "linux-debug", "kernel-tests", "mm-selftests", "qemu"), memory_mib=2600),
         Stage("xen", "Xen's shadow page tables, with superpages and without, under small guests", 20, _xen,
               ("hypervisor/xen", "tests/xen", "agent", *BENCH),
-              ("xen", "xen-debug", "xen-counted", "xen-tests", "qemu"), memory_mib=2600),
+              ("xen", "xen-debug", "xen-tests", "qemu"), memory_mib=2600),
         Stage("organisations", "whole runs through other organisations of page tables: `make organisations`",
               25, partial(_abh, "organisations"), (*MACHINES, "hypervisor/mmu-model"),
               ("mmu",), boots=("native", "kvm-hap", "kvm-shadow"), memory_mib=2600),

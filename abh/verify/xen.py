@@ -21,7 +21,6 @@ COMPLAINT = "ABH xen "
 MOVED = {
     "save": "churn", "migrate": "churn", "dirty": "churn", "pin": "churn", "destroy": "churn", "drop": "wide",
 }  # fmt: skip
-NO_GUEST = ("key ", "count ")  # jobs
 # A guest of tests/xen in 32 bits with PAE. Its paging is shadow only: by the sources, with nested paging QEMU's TCG
 # sets the accessed bit of a PDPTE, which is reserved there, and Xen then finds no way through the guest's tables.
 PAE = "-pae"
@@ -36,7 +35,6 @@ class Verdict:
     outcome: str = "crash"
     reason: str = "the host said nothing of it"
     counters: dict[str, int] = field(default_factory=dict)
-    events: dict[str, int] = field(default_factory=dict)  # of the whole of Xen while it ran; where they were asked for
     said: list[str] = field(default_factory=list)
 
 
@@ -76,7 +74,7 @@ def variant(job: str) -> str:
 
 def read(lines: Iterable[str], jobs: Sequence[str]) -> list[Verdict]:
     """The verdicts that the host's lines tell of, one of each job that is a guest."""
-    found = {variant(job): Verdict(variant(job)) for job in jobs if not job.startswith(NO_GUEST)}
+    found = {variant(job): Verdict(variant(job)) for job in jobs if not job.startswith("key ")}
     for line in lines:
         words = line.split(" ")
         if len(words) < 4 or words[0] != "ABH" or words[2] not in found:
@@ -85,8 +83,6 @@ def read(lines: Iterable[str], jobs: Sequence[str]) -> list[Verdict]:
         if words[1] == "verdict":  # ABH verdict VARIANT ABH test NAME OUTCOME REASON
             one.outcome = words[6] if len(words) > 6 else "crash"
             one.reason = " ".join(words[7:])
-        elif words[1] == "counted" and words[3].startswith("perf_"):
-            one.events[words[3].removeprefix("perf_")] = int(words[4])
         elif words[1] == "counted":
             one.counters[words[3].removeprefix("superpages_")] = int(words[4])
         elif words[1] == "said":

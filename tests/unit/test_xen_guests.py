@@ -16,7 +16,6 @@ from abh.errors import AbhError
 from abh.schema import spec
 from abh.study import cell
 from abh.verify import xen as xen_guests
-from abh.verify import xen_off
 
 SAID = """ABH test
 ABH said test:sizes~shadow-1 sizes begins
@@ -122,43 +121,3 @@ def test_a_prefix_of_the_series_runs_guests_of_each_paging(monkeypatch: pytest.M
     outcome = "crash"
     with pytest.raises(AbhError, match="does not run its guests"):
         xen_guests.try_prefix(prefix, Path("/built"))
-
-
-def _off(paging: str, **events: int) -> xen_guests.Verdict:
-    return xen_guests.Verdict(f"test:sizes~{paging}", "success", events=events, said=["sizes ticks 7", "sizes success"])
-
-
-def test_switch_off_differs_from_stock_by_no_counter() -> None:
-    ours = _off("shadow-0", **{"calls_to_shadow_fault": 9, "vmexits[78]": 9, "vmexits[96]": 3, "irqs": 4})
-    stock = _off("shadow-none", **{"calls_to_shadow_fault": 9, "vmexits[78]": 9, "vmexits[96]": 5, "irqs": 9})
-    stock.said[0] = "sizes ticks 8"
-    assert xen_off.differences([ours], [stock]) == []  # what is a matter of time, or the host's
-    stock.events["calls_to_shadow_fault"] = 8
-    ours.events["shadow_unsync"] = 1
-    assert xen_off.differences([ours], [stock]) == [
-        "test:sizes~shadow: calls_to_shadow_fault is 9 with the series, 8 without",
-        "test:sizes~shadow: shadow_unsync is 1 with the series, 0 without",
-    ]
-
-
-def test_switch_off_differs_from_stock_by_no_result() -> None:
-    ours, stock = _off("hap", **{"vmexits[78]": 9}), _off("hap", **{"vmexits[78]": 9})
-    stock.outcome, stock.said[1] = "crash", "no verdict"
-    assert len(xen_off.differences([ours], [stock])) == 2
-    assert xen_off.differences([_off("hap")], [_off("hap")]) == [
-        "test:sizes~hap: nothing was counted, so nothing is shown"
-    ]
-    with pytest.raises(AbhError, match="not the same guests"):
-        xen_off.differences([ours], [])
-
-
-def test_guests_with_the_switch_off_and_without_the_series_are_the_same() -> None:
-    off, stock = xen_off.jobs("0"), xen_off.jobs("none")
-    assert [job.replace("shadow none", "shadow 0") for job in stock] == off
-    counted = off[off.index("count all") + 1 :]
-    assert not any(job.startswith(("beside", "save")) for job in counted)
-    assert {job.split()[1] for job in off if job.startswith("test")} == {
-        name for name in xen_guests.names() if name.removesuffix(xen_guests.PAE) not in xen_off.LEFT_OUT
-    }
-    events = xen_guests.read(["ABH counted test:views~hap perf_vmexits[78] 4"], ["count all", "test views hap 0"])
-    assert [each.events for each in events] == [{"vmexits[78]": 4}] and events[0].counters == {}

@@ -8,10 +8,7 @@
  *                        that it took, which are instructions in a machine that counts time by them
  *   ask dirty DOMID 0|1  ends or begins to record which pages the domain writes, as a live migration does
  *   ask pin DOMID 0|1    ends or begins to pin the cache attributes of 2 MiB at 16 MiB, to the write-back that they are
- *   ask reset            sets Xen's performance counters to 0, where it was built with them
- *   ask counted          says those that are not
  */
-#include <ctype.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,16 +28,10 @@
 #define SET_SUPERPAGES 40
 #define ENABLE_LOGDIRTY 2
 #define SHADOW_OFF 0
-#define HYPERVISOR_sysctl 35
-#define SYSCTL_INTERFACE_VERSION 0x15
-#define SYSCTL_perfc_op 5
 #define HYPERVISOR_dm_op 41
 #define DMOP_pin_memory_cacheattr 18
 #define WRITE_BACK 6
 #define DELETE UINT32_C(0xffffffff)
-#define PERFC_reset 1
-#define PERFC_query 2
-#define SHARED (64 * 4096)
 
 struct remote_shutdown {
 	uint16_t domain;
@@ -56,15 +47,6 @@ struct domctl {
 	uint8_t rest[160];
 };
 
-struct sysctl {
-	uint32_t cmd, interface_version;
-	struct {
-		uint32_t cmd, counters, values, hole;
-		uint64_t descriptions, numbers;
-	} perfc;
-	uint8_t rest[128];
-};
-
 struct dm_op {
 	uint32_t op, padding;
 	struct {
@@ -75,11 +57,6 @@ struct dm_op {
 	struct {
 		uint64_t address, size;
 	} buffer;
-};
-
-struct description {
-	char name[80];
-	uint32_t values;
 };
 
 struct privcmd_hypercall {
@@ -108,52 +85,6 @@ static uint64_t now(void)
 	return time.tv_sec * UINT64_C(1000000000) + time.tv_nsec;
 }
 
-static int sysctl(struct sysctl *op, uint32_t what, void *descriptions, void *numbers)
-{
-	memset(op, 0, sizeof(*op));
-	op->cmd = SYSCTL_perfc_op;
-	op->interface_version = SYSCTL_INTERFACE_VERSION;
-	op->perfc.cmd = what;
-	op->perfc.descriptions = (uintptr_t)descriptions;
-	op->perfc.numbers = (uintptr_t)numbers;
-	return hypercall(HYPERVISOR_sysctl, (uintptr_t)op, 0, 0);
-}
-
-/* One line each: its name in one word, where it has several values the number of each behind it. */
-static void say(struct description *counter, uint32_t *numbers)
-{
-	for (char *letter = counter->name; *letter; letter++)
-		if (isspace(*letter))
-			*letter = '_';
-	for (uint32_t i = 0; i < counter->values; i++) {
-		if (!numbers[i])
-			continue;
-		printf("ABH value perf_%s", counter->name);
-		if (counter->values > 1)
-			printf("[%u]", i);
-		printf(" %u\n", numbers[i]);
-	}
-}
-
-static int counted(struct sysctl *op)
-{
-	struct description *descriptions = (void *)(op + 1);
-	uint32_t *numbers;
-
-	if (sysctl(op, PERFC_query, NULL, NULL))
-		return 1;
-	numbers = (void *)(descriptions + op->perfc.counters);
-	if ((char *)(numbers + op->perfc.values) > (char *)op + SHARED) {
-		fprintf(stderr, "ask: %u counters with %u values are too many\n", op->perfc.counters, op->perfc.values);
-		return 1;
-	}
-	if (sysctl(op, PERFC_query, descriptions, numbers))
-		return 1;
-	for (uint32_t i = 0; i < op->perfc.counters; numbers += descriptions[i++].values)
-		say(descriptions + i, numbers);
-	return 0;
-}
-
 static int pin(struct dm_op *op, int domain, int on)
 {
 	op->op = DMOP_pin_memory_cacheattr;
@@ -168,7 +99,7 @@ static int pin(struct dm_op *op, int domain, int on)
 int main(int argc, char **argv)
 {
 	int buffers = open("/dev/xen/hypercall", O_RDWR | O_CLOEXEC), failed;
-	void *shared = mmap(NULL, SHARED, PROT_READ | PROT_WRITE, MAP_SHARED, buffers, 0);
+	void *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, buffers, 0);
 	struct remote_shutdown *shutdown = shared;
 	struct domctl *op = shared;
 	uint64_t start;
@@ -177,20 +108,16 @@ int main(int argc, char **argv)
 		perror("ask: /dev/xen/hypercall");
 		return 1;
 	}
-	memset(shared, 0, SHARED);
+	memset(shared, 0, 4096);
 	if (argc == 3 && !strcmp(argv[1], "suspend")) {
 		shutdown->domain = atoi(argv[2]);
 		shutdown->reason = SHUTDOWN_suspend;
 		return hypercall(HYPERVISOR_sched_op, SCHEDOP_remote_shutdown, (uintptr_t)shutdown, 0);
 	}
-	if (argc == 2 && !strcmp(argv[1], "reset"))
-		return sysctl(shared, PERFC_reset, NULL, NULL);
-	if (argc == 2 && !strcmp(argv[1], "counted"))
-		return counted(shared);
 	if (argc == 4 && !strcmp(argv[1], "pin"))
 		return pin(shared, atoi(argv[2]), atoi(argv[3]));
 	if (argc != 4 || (strcmp(argv[1], "drop") && strcmp(argv[1], "dirty"))) {
-		fputs("usage: ask suspend DOMID | ask drop|dirty|pin DOMID 0|1 | ask reset | ask counted\n", stderr);
+		fputs("usage: ask suspend DOMID | ask drop|dirty|pin DOMID 0|1\n", stderr);
 		return 2;
 	}
 	op->cmd = DOMCTL_shadow_op;
