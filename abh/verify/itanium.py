@@ -15,6 +15,18 @@ from abh.build import components, root
 
 KERNEL, RAMDISK = ("linux-ia64", "vmlinux"), ("itanium-initramfs", "initramfs.cpio")
 WELL = "init: all is well"  # what tests/itanium/boot/init.c says at its end
+STEP = ("ok ", "FAILED ", "init: ")  # how its lines begin that are the same in every run
+
+# What the walker does (kernel-patches/6.1-ia64/vhpt), without and with superpages, and the kernel's words for it.
+MODES = {
+    "none": ("--append=vhpt=none",),
+    "sf": (),
+    "lf": ("--append=vhpt=lf",),
+    "none with superpages": ("--append=vhpt=none superpages=16M",),
+    "sf with superpages": ("--append=superpages=16M",),
+    "lf with superpages": ("--append=vhpt=lf superpages=16M",),
+}
+EARLY = 4  # at most so many walks before a mode has begun: two were counted
 
 
 @dataclass(frozen=True)
@@ -57,10 +69,33 @@ def run(
 
 
 def boots_alike() -> tuple[bool, str]:
-    """Whether the kernel boots to the end of its test, twice with the same console and counts; and what is to say."""
-    one, other = (run() for _ in range(2))
-    problem = fault(one) or differ(one, other)
-    return not problem, problem or f"Linux boots and ends after {one.counted['instructions']} instructions, twice\n"
+    """Whether the kernel boots to the end of its test, twice with the same console and counts, whatever the walker
+    does; and what is to say."""
+    said, steps = [], {}
+    for mode, words in MODES.items():
+        one, other = (run(words) for _ in range(2))
+        if problem := fault(one) or differ(one, other) or unlike(mode, one.counted["counters"]):
+            return False, f"{mode}: {problem}"
+        steps[mode] = [line for line in one.console.splitlines() if line.startswith(STEP)]
+        said.append(f"Linux boots ({mode}) and ends after {one.counted['instructions']} instructions, twice\n")
+    others = [mode for mode in steps if steps[mode] != steps["sf"]]
+    if others:
+        return False, f"the first process does not say the same: sf {steps['sf']}; {others[0]} {steps[others[0]]}\n"
+    return True, "".join(said)
+
+
+def unlike(mode: str, counters: Mapping[str, Any]) -> str:
+    """What a walker counted that it cannot have; empty if nothing."""
+    faults, aborts = counters["faults"], counters["aborts"]
+    walked = counters["instruction"]["walker_insertions"] + counters["data"]["walker_insertions"]
+    table = faults.get("VhptData", 0) + faults.get("VhptInstruction", 0)
+    wrong = {
+        "none": {"the walker inserted": walked > EARLY, "it has ended": sum(aborts.values()) > EARLY},
+        "sf": {"it found another tag": bool(aborts.get("Tag")), "the table was always there": not table},
+        "lf": {"the table was not there": table > EARLY, "a miss was nested": faults.get("DataNested", 0) > EARLY,
+               "it inserted nothing": not walked},
+    }[mode.split()[0]]  # fmt: skip
+    return "".join(f"{what}: {counters}\n" for what, holds in wrong.items() if holds)
 
 
 def fault(ended: Ended) -> str:

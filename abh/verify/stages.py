@@ -306,7 +306,7 @@ STAGES = {
               ("abh", "tests/hosts", "tests/unit"), roots=("cluster",)),
         Stage("model", "the MMU model's own tests", 0.1, partial(_cargo, "mmu-tests"),
               ("hypervisor/mmu-model", "recipes"), ("mmu-tests",)),
-        Stage("itanium", "the Itanium machine: its crates, GCC's tests of execution, Linux booted twice, alike", 0.2,
+        Stage("itanium", "the Itanium machine: its crates, GCC's tests of execution, Linux booted twice, alike", 2,
               _itanium, ("hypervisor/itanium", "hypervisor/mmu-model", "tests/itanium", "kernel-patches/6.1-ia64",
                          "vm-configs/kconfig/linux-ia64", "abh/verify/itanium.py", "recipes"),
               ("itanium-tests", "itanium-torture-tests", "itanium", "linux-ia64", "itanium-initramfs")),

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from abh.verify import itanium
 
+SIDE = {"walker_insertions": 0}
+COUNTED = {"faults": {}, "aborts": {}, "instruction": SIDE, "data": SIDE}
 WELL = itanium.Ended(0, f"booting\n{itanium.WELL}\n", "", {"instructions": 7, "seconds": 1.0, "counters": {"walks": 3}})
 
 
@@ -21,3 +23,16 @@ def test_two_runs_are_alike_but_for_the_seconds() -> None:
     assert "instructions" in itanium.differ(WELL, replace(WELL, counted={**WELL.counted, "instructions": 8}))
     said = itanium.differ(WELL, replace(WELL, console=f"halting\n{itanium.WELL}\n"))
     assert "- booting\n+ halting" in said
+
+
+def test_a_walker_counts_what_its_mode_can_have() -> None:
+    walked = {**COUNTED, "data": {"walker_insertions": 5000}}
+    assert itanium.unlike("none", COUNTED) == ""
+    assert "the walker inserted" in itanium.unlike("none", walked)
+    assert itanium.unlike("lf", walked) == ""
+    assert "it inserted nothing" in itanium.unlike("lf", COUNTED)
+    assert "the table was not there" in itanium.unlike("lf", {**walked, "faults": {"VhptData": 5000}})
+    assert "a miss was nested" in itanium.unlike("lf", {**walked, "faults": {"DataNested": 5000}})
+    assert itanium.unlike("sf", {**walked, "faults": {"VhptData": 7}}) == ""
+    assert "another tag" in itanium.unlike("sf", {**walked, "faults": {"VhptData": 7}, "aborts": {"Tag": 1}})
+    assert "always there" in itanium.unlike("sf", walked)

@@ -1,29 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The first process of the machine that is tested: does a little of all that a kernel is for, says whether it was
 // right, and ends the machine. Without a C library, as there is none for this architecture.
-typedef unsigned long word;
-
-long call(long a, long b, long c, long d, long e, long f, long number);
-
-enum {
-	READ = 1026,
-	WRITE = 1027,
-	OPEN = 1028,
-	CLOSE = 1029,
-	EXIT = 1025,
-	GETPID = 1041,
-	MKDIR = 1055,
-	MOUNT = 1043,
-	REBOOT = 1096,
-	WAIT = 1126,
-	CLONE = 1128,
-	MMAP = 1151,
-	MUNMAP = 1152,
-	SLEEP = 1168,
-	MPROTECT = 1155,
-	DUP = 1057
-};
-enum { CHILD = 17, PAGE = 16384 };
+#include "init.h"
 
 static long of(long number, long a, long b, long c)
 {
@@ -116,6 +94,45 @@ static void memory(word megabytes)
 	check("memory goes", !of(MUNMAP, (long)all, bytes, 0));
 }
 
+// Parts of a mapping change: their neighbours keep what they have, whatever page they are mapped by.
+static void parts(void)
+{
+	enum { PAGES = 512, GONE = 100, READONLY = 201, MOVED = 302, MOVE = 5, EMPTY = 403 };
+	word *all = map((word)PAGES * PAGE), *to = map((word)MOVE * PAGE), wrong = 0;
+	int status = 0;
+	long child;
+
+	for (word page = 0; page < PAGES; page++)
+		all[page * PAGE / 8] = ~page;
+	check("a part becomes read-only", !of(MPROTECT, (long)all + READONLY * PAGE, PAGE, 1));
+	check("a part goes", !of(MUNMAP, (long)all + GONE * PAGE, PAGE, 0));
+	check("a part moves",
+	      call((long)all + MOVED * PAGE, MOVE * PAGE, MOVE * PAGE, 3, (long)to, 0, MREMAP) == (long)to);
+	check("a part is emptied", !of(MADVISE, (long)all + EMPTY * PAGE, PAGE, 4));
+	for (word page = 0; page < PAGES; page++) {
+		if (page == GONE || (page >= MOVED && page < MOVED + MOVE))
+			continue;
+		wrong += all[page * PAGE / 8] != (page == EMPTY ? 0 : ~page);
+		if (page != READONLY)
+			all[page * PAGE / 8 + 1] = page;
+	}
+	for (word page = 0; page < MOVE; page++)
+		wrong += to[page * PAGE / 8] != ~(page + MOVED);
+	check("the other parts are what they were", !wrong);
+	child = of(CLONE, CHILD, 0, 0);
+	if (!child) {
+		all[READONLY * PAGE / 8] = 1;
+		of(EXIT, 0, 0, 0);
+	}
+	call(child, (long)&status, 0, 0, 0, 0, WAIT);
+	check("a write to the read-only part is a fault", (status & 127) == 11);
+	child = of(CLONE, CHILD, 0, 0);
+	if (!child)
+		of(EXIT, all[GONE * PAGE / 8], 0, 0);
+	call(child, (long)&status, 0, 0, 0, 0, WAIT);
+	check("a read of the part that has gone is a fault", (status & 127) == 11);
+}
+
 // Deep enough that registers are stored and loaded again, with values that tell.
 static long deep(long n, long a, long b, long c)
 {
@@ -141,11 +158,32 @@ static long deep_again(long n)
 
 static double volatile thousand = 1000.0, three = 3.0;
 
-int main(void)
+// The end of the machine.
+static void end(void)
+{
+	call(0xfee1dead, 672274793, 0x01234567, 0, 0, 0, REBOOT);
+}
+
+// A word and a number on the kernel's command line that mean nothing to it: one of the thesis' programs instead.
+static void other(char **argument)
+{
+	word rounds = 0;
+
+	for (const char *digit = argument[1]; *digit >= '0' && *digit <= '9'; digit++)
+		rounds = rounds * 10 + *digit - '0';
+	check(argument[0], thesis(argument[0], rounds));
+	say(failed ? "init: no such program\n" : "init: all is well\n");
+	end();
+}
+
+// at: the number of arguments, and where they are.
+int main(word *at)
 {
 	long pause[2] = { 0, 30000000 };
 
 	say("\ninit: here\n");
+	if (at[0] == 3)
+		other((char **)at + 2);
 	check("it is the first process", of(GETPID, 0, 0, 0) == 1);
 	of(MKDIR, (long)"/proc", 0755, 0);
 	check("/proc is mounted", !call((long)"proc", (long)"/proc", (long)"proc", 0, 0, 0, MOUNT));
@@ -154,10 +192,11 @@ int main(void)
 	check("registers come back from memory", deep(150, 1, 7, 0) == deep_again(150));
 	check("divisions are right", (long)(thousand / three * 3e6) == 1000000000 && 1000000007L % (word)thousand == 7);
 	memory(32);
+	parts();
 	check("time goes on", !of(SLEEP, (long)pause, 0, 0));
 	show("/proc/interrupts", 8);
 	say_number("init: failed ", failed);
 	say(failed ? "init: something is wrong\n" : "init: all is well\n");
-	call(0xfee1dead, 672274793, 0x01234567, 0, 0, 0, REBOOT);
+	end();
 	return 1;
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// What a program on the machine has in place of a C library: calls of the kernel, and their numbers.
+#ifndef ABH_ITANIUM_INIT_H
+#define ABH_ITANIUM_INIT_H
+
+typedef unsigned long word;
+
+long call(long a, long b, long c, long d, long e, long f, long number);
+
+enum {
+	READ = 1026,
+	WRITE = 1027,
+	OPEN = 1028,
+	CLOSE = 1029,
+	EXIT = 1025,
+	GETPID = 1041,
+	MKDIR = 1055,
+	MOUNT = 1043,
+	REBOOT = 1096,
+	WAIT = 1126,
+	CLONE = 1128,
+	MMAP = 1151,
+	MUNMAP = 1152,
+	SLEEP = 1168,
+	MPROTECT = 1155,
+	MREMAP = 1156,
+	MADVISE = 1209,
+	DUP = 1057,
+	PIPE = 1317
+};
+enum { CHILD = 17, PAGE = 16384 };
+
+// Runs a program of thesis.c for so many rounds; 0: there is none of this name, or it failed.
+int thesis(const char *name, word rounds);
+
+#endif
