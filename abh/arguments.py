@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,11 +79,12 @@ def folder(word: str) -> Path:
 
 
 def new_file(word: str) -> Path:
-    """A file to be written."""
+    """A file to be written. It takes the place of what has its name, so a device or a pipe is none."""
     path = _path(word)
-    if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{word}: a folder, expected the name of a file")
-    return path
+    if os.path.exists(path) and not os.path.isfile(path):  # of what may not be looked at, writing says why
+        what = "a folder" if os.path.isdir(path) else "no file but a device, pipe or socket"
+        raise argparse.ArgumentTypeError(f"{word}: {what}, expected the name of a file")
+    return Path(os.path.realpath(path)) if os.path.islink(path) else path  # a link stays, /dev/stdout among them
 
 
 def new_folder(word: str) -> Path:

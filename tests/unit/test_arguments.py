@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 
@@ -203,3 +204,13 @@ def test_a_cache_that_cannot_be_made_is_told(monkeypatch):
 def test_a_place_that_cannot_be_written_names_the_option_that_the_command_has(words, option, capsys):
     assert cli.main([*words, "/dev/null/x"]) == Status.FAILED
     assert f"with {option}\n" in capsys.readouterr().err
+
+
+def test_a_new_file_takes_the_place_of_no_pipe_or_device_and_of_no_link(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(argparse.ArgumentTypeError, match="pipe"):
+        arguments.new_file(str(tmp_path / "pipe"))
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "file").write_text("")
+    assert arguments.new_file(str(tmp_path / "link")) == tmp_path / "file"
+    assert arguments.new_file(str(tmp_path / "not-there")) == tmp_path / "not-there"
