@@ -288,3 +288,18 @@ def test_a_stage_says_what_its_command_said_and_how_it_ended():
     ended = stages._said("-c", script % 3)
     assert not ended.passed and sorted(ended.text.split()) == ["err", "out"]
     assert stages._said("-c", "import os; print(os.environ['X_Y'])", X_Y="z") == Ended(True, "z\n")
+
+
+def test_the_policy_stage_runs_each_file_of_its_tests_once(monkeypatch):
+    runs = []
+
+    def pytest_(*words):
+        given = [paths.CHECKOUT / word for word in words if word.startswith("tests/")]
+        left = {paths.CHECKOUT / word.partition("=")[2] for word in words if word.startswith("--ignore=")}
+        files = {file for each in given for file in (each.glob("test_*.py") if each.is_dir() else [each])}
+        runs.extend(files - left)
+        return Ended(len(runs) > 0, "")
+
+    monkeypatch.setattr(stages, "_pytest", pytest_)
+    assert stages.STAGES["policy"].do().passed
+    assert sorted(runs) == sorted((paths.CHECKOUT / "tests/policy").glob("test_*.py"))
