@@ -56,6 +56,11 @@ class Batch:
         return words + (["--warm", "--first", str(self.part)] if self.part else [])
 
     @property
+    def replays(self) -> int:
+        """How many replays it is."""
+        return len(self.organisations) * len(self.sweep.split(","))
+
+    @property
     def words(self) -> list[str]:
         """Options of abh-mmu, which tell a batch from others."""
         words = ["--machine", self.machine, "--superpages", "on" if self.superpages else "off", *self._more]

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from abh import cli, paths
+from abh import cli, paths, schedule
 from abh.build import components
 from abh.commands import bench_model
 from abh.errors import AbhError
 from abh.machine import emulated
 from abh.model import mmu, organisations
 from abh.schema import result, spec
-from abh.study import cell, matrix
+from abh.study import cell, graph, matrix, replays
 
 RUN = "tlb-overflow@kvm-hap~thp"
 COUNTERS = {"accesses": 1000, "loads": 600, "stores": 300, "tlb_misses": 20, "tlb_fills_4k": 15, "tlb_fills_2m": 4,
@@ -368,10 +368,16 @@ def replayed(swept, monkeypatch, tmp_path) -> list[list[str]]:
             assert words[2:] == ["--program", words[3], "--accesses", str(organisations.PROGRAMS[words[3]])]
             (folder / mmu.TRACE).write_text("a trace")
             return ""
-        assert words[:2] == ["organisations", mmu.TRACE] and (folder / mmu.TRACE).read_text() == "a trace"
+        assert words[:4] == ["organisations", mmu.TRACE, "--jobs", "1"]
+        assert (folder / mmu.TRACE).read_text() == "a trace"
         return json.dumps(organised(words))
 
+    def nothing() -> None:
+        pass
+
     monkeypatch.setattr(mmu, "program", program)
+    monkeypatch.setattr(graph, "of_boot", lambda one: [schedule.Step(f"boot {one.environment.name}", nothing)])
+    monkeypatch.setattr(graph, "of_components", lambda names: [schedule.Step(name, nothing) for name in names])
     return asked
 
 
@@ -394,7 +400,8 @@ def test_each_batch_of_organisations_is_replayed_once(replayed, monkeypatch, tmp
 
 
 def test_an_interrupted_replay_goes_on_where_it_stopped(replayed, monkeypatch, tmp_path):
-    program = mmu.program
+    program, run = mmu.program, schedule.run
+    monkeypatch.setattr(schedule, "run", lambda steps: run(steps, workers=1))
 
     def interrupted(words: list[str], folder: Path) -> str:
         if len(replayed) == 2:
@@ -404,15 +411,31 @@ def test_an_interrupted_replay_goes_on_where_it_stopped(replayed, monkeypatch, t
     monkeypatch.setattr(mmu, "program", interrupted)
     with pytest.raises(KeyboardInterrupt):
         organise()
-    assert [path.name for path in (tmp_path / "cache/traces").rglob("*") if path.is_file()] == [mmu.TRACE], "it is kept"
+    kept = [path for path in (tmp_path / "cache/traces").rglob("*") if path.is_file()]
+    assert kept and {path.name for path in kept} == {mmu.TRACE}, "they are kept"
+    there = {path.parent.name.endswith("-every-fetch") for path in kept}
     monkeypatch.setattr(mmu, "program", program)
     recorded = cell.run
-    monkeypatch.setattr(cell, "run", lambda one: recorded(one) if one.every_fetch else pytest.fail("it was kept"))
+    monkeypatch.setattr(
+        cell, "run", lambda one: pytest.fail("it was kept") if one.every_fetch in there else recorded(one)
+    )
     assert organise() == 0
-    in_order = sorted(organisations.BATCHES, key=lambda batch: batch.every_fetch)
-    assert [words[2:] for words in replayed] == [batch.words for batch in in_order], "each one once"
-    assert not list((tmp_path / "cache/traces").iterdir()), "and goes when all is done"
-    monkeypatch.setattr(cell, "run", recorded)
+    asked = [words[4:] for words in replayed]
+    assert sorted(asked) == sorted(batch.words for batch in organisations.BATCHES), "each one once"
+    assert not list((tmp_path / "cache/traces").iterdir()), "and go when all is done"
+
+
+def test_three_traces_are_there_at_once_and_no_more(replayed):
+    runs = [replays.Run(name, "smoke", organisations.wanted(name)) for name in organisations.RUNS]
+    steps = {step.name: step for step in replays.of_runs(runs)}
+    recordings = [name for name in steps if name.startswith("record ")]
+    assert len(recordings) == len(organisations.RUNS) + 1, "one of them with every fetch, too"
+    for before, name in zip([None, None, None, *recordings], recordings, strict=False):
+        assert {f"after {before}"} & steps[name].needs == ({f"after {before}"} if before else set())
+        of_trace = steps[f"after {name}"].needs
+        assert of_trace and all(steps[batch].needs == {name} for batch in of_trace)
+    longest = max(steps.values(), key=lambda step: step.minutes)
+    assert "radix/g16" in longest.name, "all pairs of a guest's and a host's tables"
 
 
 def test_a_recording_that_fails_leaves_nothing(replayed, monkeypatch, tmp_path):
