@@ -7,6 +7,7 @@ mod replay;
 mod synth;
 mod thesis;
 
+use std::io::{ErrorKind, Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -68,15 +69,17 @@ fn load_cpu(name: &str) -> Result<Cpu, Failure> {
 }
 
 fn list_cpus() -> Result<(), Failure> {
+    let mut out = stdout().lock();
     for (name, _) in BUILT_IN {
         let cpu = load_cpu(name)?;
-        println!("{name:<12} {}", cpu.name);
+        writeln!(out, "{name:<12} {}", cpu.name)?;
         for tlb in &cpu.tlb {
             let (sizes, t) = (tlb.pages.join("+"), &tlb.name);
-            println!(
+            writeln!(
+                out,
                 "{:12} level {} {t:<8} {:>5} entries, {:>2} ways, {sizes}",
                 "", tlb.level, tlb.entries, tlb.ways
-            );
+            )?;
         }
     }
     Ok(())
@@ -94,6 +97,11 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        Err(failure)
+            if failure.downcast_ref().is_some_and(|e: &std::io::Error| e.kind() == ErrorKind::BrokenPipe) =>
+        {
+            ExitCode::FAILURE // who reads has read enough, as `head` does
+        }
         Err(failure) => {
             eprintln!("abh-mmu: {failure}");
             ExitCode::FAILURE

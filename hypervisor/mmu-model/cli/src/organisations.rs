@@ -48,7 +48,8 @@ pub struct Options {
     #[arg(long)]
     warm: bool,
     /// Stop after so many accesses, at the end of the trace's block
-    #[arg(long, value_name = "ACCESSES", default_value_t = u64::MAX, hide_default_value = true)]
+    #[arg(long, value_name = "ACCESSES", default_value_t = u64::MAX, hide_default_value = true,
+          value_parser = clap::value_parser!(u64).range(1..))]
     first: u64,
     /// Say of each replay, too, how many accesses it has made a second of a processor
     #[arg(long)]
@@ -84,13 +85,15 @@ fn load(name: &str) -> Result<Hardware, Failure> {
     Ok(Hardware { machine: Machine::parse(name, &text)?, cpu: None })
 }
 
-fn list() {
+fn list() -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
     for one in catalogue::ALL {
-        println!("{:<12} {}", one.name, one.about);
+        writeln!(out, "{:<12} {}", one.name, one.about)?;
     }
     for (name, _) in machine::BUILT_IN {
-        println!("{name:<12} machine");
+        writeln!(out, "{name:<12} machine")?;
     }
+    Ok(())
 }
 
 /// One replay to be done.
@@ -194,8 +197,7 @@ impl Job {
 pub fn run(options: &Options) -> Result<(), Failure> {
     let jobs = jobs(options)?;
     let Some(trace) = &options.trace else {
-        list();
-        return Ok(());
+        return list();
     };
     let mut out: Box<dyn Write> = match &options.output {
         Some(path) => {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! `thesis`: the made-up workloads of Elphinstone 1999 on each of its tables.
 
+use std::io::{Write, stdout};
+
 use clap::Args;
 use mmu_organisations::thesis;
 
@@ -14,6 +16,6 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> Result<(), Failure> {
-    println!("{}", serde_json::to_string_pretty(&thesis::to_json(options.seeds))?);
+    writeln!(stdout(), "{}", serde_json::to_string_pretty(&thesis::to_json(options.seeds))?)?;
     Ok(())
 }

@@ -150,6 +150,13 @@ fn caches_are_swept_and_warmed_and_a_part_of_a_trace_is_heard() {
     assert_eq!((sizes.len(), sizes[0], sizes[5]), (6, (&1.into(), &512.into()), (&128.into(), &1024.into())));
     let hits: Vec<_> = swept.iter().map(|result| said(result, "data_refs_l1")).collect();
     assert!(hits[0] < hits[2] && hits[2] < hits[4] && hits[0] == hits[1], "{hits:?}");
+    // What handlers execute is the TLB's doing: the same behind all caches (Jacob & Mudge, figures 8 and 9). Without a TLB it
+    // is the last cache's.
+    let handler = |result| (said(result, "handler_instructions_user"), said(result, "interrupts_user"));
+    assert!(handler(&swept[0]).0 > 0 && swept.iter().all(|result| handler(result) == handler(&swept[0])));
+    let without = run(&["--organisation", "notlb-48", "--sweep", "l2=64,512,2048"]);
+    let entries: Vec<_> = without.iter().filter(|r| r["organisation"] == "notlb-48").map(handler).collect();
+    assert!(entries.len() == 3 && entries[0] > entries[1] && entries[1] > entries[2], "{entries:?}");
     let plain = run(&[]);
     assert_eq!(said(&plain[0], "data_refs_l1"), said(&swept[3], "data_refs_l1"), "32 KiB are its own");
     let few = run(&["--sweep", "tlb=32,128,512"]);
@@ -226,6 +233,7 @@ fn what_no_organisation_can_do_is_said() {
     assert!(wrong(&["--sweep", "line=24"]).contains("a line of 24 bytes, expected a power of two from 16"));
     assert!(wrong(&["--machine", "jacob-mudge", "--sweep", "tlb=16"]).contains("16 of 16 reserved, expected fewer"));
     assert!(wrong(&["--sweep", "tlb=0"]).contains("it holds nothing"));
+    assert!(wrong(&["--first", "0"]).contains("0 is not in 1.."));
     assert!(wrong(&["--sweep", "l1=0"]).contains("which they do not fill"));
     let nested = |name: &str| wrong(&["--machine", "i7-3770", "--organisation", name]);
     assert!(nested("radix/g3").contains("there is none of this name, expected g2, g4"));
@@ -250,6 +258,17 @@ fn what_no_organisation_can_do_is_said() {
         std::fs::write(&file, text.replace(from, to)).unwrap();
         let said = wrong(&["--machine", file.to_str().unwrap()]);
         assert!(said.contains(says), "{says}: {said}");
+    }
+}
+
+/// A list that cannot be written ends with an error in words.
+#[test]
+fn what_cannot_be_printed_is_said() {
+    for words in [&["organisations"][..], &["cpus"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_abh-mmu")).args(words).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.starts_with("abh-mmu: No space left"), "{said}");
     }
 }
 
