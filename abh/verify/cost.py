@@ -25,8 +25,6 @@ STATES: Mapping[str, Sequence[str]] = {
 }
 # Of what a call costs without ABH: most that it may cost beyond that. Who has ABH pays for it, which is not judged.
 MOST: Mapping[str, float] = {"off": 0.015, "others": 0.02}
-# A defect that is known and open: with the reservations' series a fork costs 2.7 % more. It must not become worse.
-OPEN: Mapping[str, float] = {"fork(), exit": 0.03}
 
 
 def costs(linux: Path, job: Sequence[str], limit_s: float, tell: Callable[[str], None]) -> dict[str, int]:
@@ -51,18 +49,13 @@ def compare(without: Path, patched: Path, limit_s: float, tell: Callable[[str], 
     return not faults
 
 
-def most(state: str, name: str) -> float:
-    """What a call may cost beyond what it costs without ABH."""
-    return max(MOST[state], OPEN.get(name, 0))
-
-
 def excess(told: Mapping[str, Mapping[str, int]]) -> list[str]:
     """What costs a program without ABH more than a kernel that has no ABH does, by more than the bound."""
     return [
         f"{name}: {of[name]:,} instructions, {100 * (of[name] / stock - 1):.1f}% more than without ABH; "
-        f"{state}, at most {100 * most(state, name):g}%"
+        f"{state}, at most {100 * MOST[state]:g}%"
         for state, of in told.items()
         if state in MOST
         for name, stock in told["without"].items()
-        if of[name] > (1 + most(state, name)) * stock
+        if of[name] > (1 + MOST[state]) * stock
     ]

@@ -49,8 +49,3 @@ def test_who_has_no_abh_pays_no_more_than_the_bound(
 def test_the_bound_is_each_state_s_own() -> None:
     told = {state: {"fork()": number} for state, number in (("without", 1000), ("others", 1021), ("on", 5000))}
     assert len(cost.excess(told)) == 1
-
-
-def test_a_call_with_an_open_defect_has_a_bound_too() -> None:
-    for number, faults in ((1030, 0), (1031, 1)):
-        assert len(cost.excess({"without": {"fork(), exit": 1000}, "off": {"fork(), exit": number}})) == faults
