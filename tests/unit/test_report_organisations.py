@@ -184,3 +184,14 @@ def test_what_the_thesis_prints_of_programs_is_of_those_that_were_written_anew()
     assert set(rows) <= set(organisations.IN_THESIS.values())
     printed = {quantity for row in rows.values() for quantity in row}
     assert printed == {f"{name}_{what}" for name in organisations.PROGRAMS for what in ("refill", "bytes")}
+
+
+def test_the_cycles_of_a_refill_that_the_thesis_prints_follow_from_its_seconds_and_misses() -> None:
+    printed, measured = reference.read("elphinstone", "programs"), reference.read("elphinstone", "misses")
+    for system, program in itertools.product(measured, organisations.PROGRAMS):
+        seconds, misses = (measured[system][f"{program}_{what}"].value for what in ("seconds", "misses"))
+        assert seconds and misses
+        # Of 100 MHz. Three or four digits are printed of each, and one place after the point of the quotient.
+        cycles = printed[system][f"{program}_refill"].value
+        assert cycles == pytest.approx(1e8 * seconds / misses, abs=0.05, rel=1e-3), (system, program)
+    assert len(measured) == len(organisations.GUARDED)
