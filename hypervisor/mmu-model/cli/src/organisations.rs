@@ -90,8 +90,8 @@ fn list() -> Result<(), Failure> {
     for one in catalogue::ALL {
         writeln!(out, "{:<12} {}", one.name, one.about)?;
     }
-    for (name, _) in machine::BUILT_IN {
-        writeln!(out, "{name:<12} machine")?;
+    for name in machine::BUILT_IN.iter().map(|(n, _)| *n).chain(mmu_model::cpu::BUILT_IN.map(|(n, _)| n)) {
+        writeln!(out, "{name:<12} machine: {}", load(name)?.machine.name)?;
     }
     Ok(())
 }

@@ -111,7 +111,8 @@ impl Machine {
     /// Read a machine file's text; `file` is for messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, MachineError> {
         let failed = |problem: String| MachineError { file: file.to_owned(), problem };
-        let machine: Self = toml::from_str(text).map_err(|e| failed(e.to_string().trim_end().to_owned()))?;
+        let whole = "; hypervisor/mmu-model/organisations/machines/r4700.toml has all that a machine's file needs";
+        let machine: Self = toml::from_str(text).map_err(|e| failed(e.to_string().trim_end().to_owned() + whole))?;
         machine.check().map_err(failed)?;
         Ok(machine)
     }
