@@ -45,8 +45,9 @@ organisations: ## other page tables and TLB refills than x86-64's: the same acce
 	@$(ABH) organisations
 	@$(ABH) report
 
-itanium: ## Linux on our Itanium machine: builds compiler, kernel and machine, and boots
+itanium: ## Linux on our Itanium machine: builds compiler, kernel and machine, boots, counts what a thesis' programs do
 	@$(ABH) itanium
+	@$(ABH) itanium-study
 
 aims: ## what ABH is to reach, and what it may cost, in programs of size paper, natively: about 45 min
 	@$(ABH) study --size paper --environment native --policy reg --policy thp --policy abh

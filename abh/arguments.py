@@ -145,6 +145,13 @@ def _packages() -> list[str]:
     return sorted(package.PACKAGE.paths(CHECKOUT))
 
 
+def _itanium_programs() -> list[str]:
+    from abh.paths import CHECKOUT
+    from abh.schema import thesis
+
+    return sorted(thesis.SHELF.paths(CHECKOUT))
+
+
 def _stages() -> list[str]:
     from abh.verify import stages
 
@@ -168,6 +175,7 @@ NAMES: dict[str, Callable[[], list[str]]] = {
     "layer": _layers,
     "package": _packages,
     "stage": _stages,
+    "itanium-program": _itanium_programs,
     "xen-test": _xen_tests,
 }
 CELL = "cell"

@@ -17,14 +17,14 @@ KERNEL, RAMDISK = ("linux-ia64", "vmlinux"), ("itanium-initramfs", "initramfs.cp
 WELL = "init: all is well"  # what tests/itanium/boot/init.c says at its end
 STEP = ("ok ", "FAILED ", "init: ")  # how its lines begin that are the same in every run
 
-# What the walker does (kernel-patches/6.1-ia64/vhpt), without and with superpages, and the kernel's words for it.
+# What the walker does (kernel-patches/6.1-ia64/vhpt), without superpages and with them, and the kernel's words for it.
 MODES = {
-    "none": ("--append=vhpt=none",),
-    "sf": (),
-    "lf": ("--append=vhpt=lf",),
-    "none with superpages": ("--append=vhpt=none superpages=16M",),
-    "sf with superpages": ("--append=superpages=16M",),
-    "lf with superpages": ("--append=vhpt=lf superpages=16M",),
+    "none": "vhpt=none",
+    "sf": "",
+    "lf": "vhpt=lf",
+    "none-lp": "vhpt=none superpages=16M",
+    "sf-lp": "superpages=16M",
+    "lf-lp": "vhpt=lf superpages=16M",
 }
 EARLY = 4  # at most so many walks before a mode has begun: two were counted
 
@@ -73,7 +73,7 @@ def boots_alike() -> tuple[bool, str]:
     does; and what is to say."""
     said, steps = [], {}
     for mode, words in MODES.items():
-        one, other = (run(words) for _ in range(2))
+        one, other = (run((f"--append={words}",)) for _ in range(2))
         if problem := fault(one) or differ(one, other) or unlike(mode, one.counted["counters"]):
             return False, f"{mode}: {problem}"
         steps[mode] = [line for line in one.console.splitlines() if line.startswith(STEP)]
@@ -94,7 +94,7 @@ def unlike(mode: str, counters: Mapping[str, Any]) -> str:
         "sf": {"it found another tag": bool(aborts.get("Tag")), "the table was always there": not table},
         "lf": {"the table was not there": table > EARLY, "a miss was nested": faults.get("DataNested", 0) > EARLY,
                "it inserted nothing": not walked},
-    }[mode.split()[0]]  # fmt: skip
+    }[mode.partition("-")[0]]  # fmt: skip
     return "".join(f"{what}: {counters}\n" for what, holds in wrong.items() if holds)
 
 

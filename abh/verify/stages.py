@@ -157,12 +157,13 @@ def _cargo(component: str) -> Ended:
 
 def _itanium() -> Ended:
     """The machine's crates, GCC's tests of execution on it, Linux on it."""
-    from abh.verify import itanium
+    from abh.verify import itanium, thesis
 
     return _each(
         partial(_cargo, "itanium-tests"),
         partial(_cargo, "itanium-torture-tests"),
         lambda: Ended(*itanium.boots_alike()),
+        lambda: Ended(*thesis.checks()),
     )
 
 

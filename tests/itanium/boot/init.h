@@ -30,7 +30,28 @@ enum {
 };
 enum { CHILD = 17, PAGE = 16384 };
 
-// Runs a program of thesis.c for so many rounds; 0: there is none of this name, or it failed.
-int thesis(const char *name, word rounds);
+// A program of a file in tests/itanium/thesis, which runs it for so many rounds; 0: it went wrong.
+struct program {
+	const char *name;
+	int (*run)(word rounds);
+};
+
+// Begins the function of a program; the linker lists all of them.
+#define PROGRAM(name)                                                                                              \
+	static int run_##name(word rounds);                                                                        \
+	static const struct program program_##name __attribute__((used, section("programs"), aligned(8))) = {     \
+		#name, run_##name                                                                                  \
+	};                                                                                                         \
+	static int run_##name(word rounds)
+
+// Memory that is there when it is touched; one page of it each.
+char *reserve(word bytes);
+void touch(char *memory, word bytes);
+
+// Waits for a child; 1: it ended with status 0.
+int ended(long child);
+
+// Runs the program of this name; 0: there is none, or it went wrong.
+int perform(const char *name, word rounds);
 
 #endif

@@ -102,6 +102,7 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
     if let Some(path) = &arguments.json {
         let counted = serde_json::json!({
             "instructions": count,
+            "uncollected": machine.cpu.uncollected,
             "idle": machine.idle,
             "seconds": seconds,
             "counters": machine.cpu.mmu.counters(),

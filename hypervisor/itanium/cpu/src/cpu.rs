@@ -81,6 +81,9 @@ pub struct Cpu {
     pub mmu: Mmu,
     /// How many instructions were executed: the time.
     pub instructions: u64,
+    /// Of these, those while interruptions were not collected (PSR.ic 0): the handlers of misses, and the first and last
+    /// instructions of other handlers.
+    pub uncollected: u64,
     pub(crate) general: General,
     pub(crate) frame: Frame,
     pub(crate) floats: Vec<Float>,
@@ -125,6 +128,7 @@ impl Cpu {
         let mut cpu = Self {
             mmu: Mmu::new(config),
             instructions: 0,
+            uncollected: 0,
             general: General::new(),
             frame: Frame::default(),
             floats,

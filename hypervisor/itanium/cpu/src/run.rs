@@ -102,6 +102,8 @@ impl Cpu {
             self.unfinished = 0;
             if self.has(psr::IC) {
                 self.last = self.ip;
+            } else {
+                self.uncollected += 1;
             }
             let from = self.ip;
             let slot = self.slot;

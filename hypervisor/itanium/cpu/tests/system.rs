@@ -83,6 +83,23 @@ fn the_handler_has_a_bank_of_its_own_and_goes_back() {
 }
 
 #[test]
+fn instructions_without_collection_are_those_of_handlers() {
+    let mut machine = Machine::new(&format!("{BEGIN}\nmov r4=6\nbreak.m 0x1\nmov r5=7\nend:\nbr.few @end"));
+    machine.put(
+        TABLE + 0x2c00,
+        "mov r17=cr.iip\nadds r17=16,r17\nmov cr.iip=r17\nssm 0x2000\nmov r8=1\nrsm 0x2000\nrfi",
+    );
+    machine.bundles(6);
+    assert_eq!(machine.cpu.uncollected, machine.cpu.instructions - 3, "of the bundle of ssm, all are collected");
+    let (before, all) = (machine.cpu.uncollected, machine.cpu.instructions);
+    machine.bundles(1);
+    assert_eq!((machine.cpu.uncollected, machine.cpu.instructions), (before, all + 3), "the program's own are not");
+    machine.finish();
+    assert_eq!((machine.r(5), machine.r(8)), (7, 1));
+    assert_eq!(machine.cpu.uncollected - before, 3 * 3 + 3 + 2, "three bundles, rsm's, and what is before rfi");
+}
+
+#[test]
 fn a_handler_covers_the_frame_and_rfi_gives_it_back() {
     let mut machine = Machine::new(&format!(
         "{BEGIN}

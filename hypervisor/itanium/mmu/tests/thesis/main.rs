@@ -180,3 +180,23 @@ fn identifiers_with_their_low_bytes_swapped_do_not_meet() {
     assert_eq!(entry(0x100, 0x1000), entry(0x101, 0x1001));
     assert_ne!(entry(swapped(0x100), 0x1000), entry(swapped(0x101), 0x1001));
 }
+
+#[test]
+fn a_page_of_the_linear_table_reaches_32_mib_and_of_64_kib_pages_512() {
+    for (shift, reach) in [(14, 32 * MIB), (16, 512 * MIB)] {
+        let mut kernel = kernel(false);
+        kernel.mmu.set_region(1, 7 << 8 | shift << 2 | 1).expect("a good word");
+        let page = |va: u64| kernel.mmu.thash(REGION + va) >> shift;
+        assert_eq!((page(reach - 1), page(reach)), (page(0), page(0) + 1), "{shift}");
+    }
+}
+
+#[test]
+fn a_hash_table_of_4_mib_meets_itself_every_2_gib() {
+    let kernel = kernel(true);
+    let entry = |va: u64| kernel.mmu.thash(REGION + va);
+    assert_eq!(entry(2048 * MIB), entry(0));
+    let nearer = (BASE..31).filter(|&shift| entry(1 << shift) == entry(0));
+    assert_eq!(nearer.count(), 0, "and no nearer");
+    assert_eq!((4 * MIB / 32, 2048 * MIB / PAGE), (1 << 17, 1 << 17), "an entry for each page of that");
+}

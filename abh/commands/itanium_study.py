@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""Run small programs of Wienand's thesis (tests/itanium/thesis) on the Itanium machine under Linux, in each mode of the
+walker, without superpages and with them (-lp), and print what a round of each counts.
+
+`instructions`: all; `uncollected`: of these, those while interruptions are not collected, as in handlers of misses;
+`misses`: of the data TLB's second level; `walked`: of these, inserted by the walker; `ended`: walks that inserted
+nothing; `faults`: of the vectors of misses of data; `nested`: those of a handler. All is counted, nothing timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from abh import arguments, output
+from abh.errors import Status
+
+HELP = "count what programs of a thesis do on the Itanium machine"
+LEGEND = "Counted, a round each. What the thesis has beside it (reference) is of a real processor, and in seconds:"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    names = parser.add_argument(
+        "program", nargs="*", type=arguments.name("itanium-program"), help="which of them (default: all)"
+    )
+    arguments.completed(names, "itanium-program")
+    output.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build what is needed, run all, and print the table."""
+    from abh.schema.thesis import programs
+    from abh.verify import thesis
+
+    known = programs()
+    chosen = [known[name] for name in args.program or known]
+    with output.report(args.json) as report:
+        rows = thesis.study((program, mode) for program in chosen for mode in thesis.MODES)
+        print(thesis.table(rows), LEGEND, sep="\n")
+        for program in chosen:
+            print(f"  {program.name}: {program.purpose} Thesis, {program.thesis}")
+        wrong = "".join(thesis.outside(known[one.program], one) for one in rows)
+        print(wrong or "all bounds are kept")
+        report.update(
+            kind="counted",
+            rows=[{"program": one.program, "mode": one.mode, **one.counted, "superpages": one.faulted} for one in rows],
+            outside=wrong.splitlines(),
+        )
+    return Status.FAILED if wrong else Status.SUCCESS

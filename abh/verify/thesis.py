@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""The programs of Wienand's thesis (tests/itanium/thesis) on the Itanium machine, in each mode of its walker.
+
+A run is its boot and so many rounds. Two runs that differ in their rounds alone count, in what is between them, what
+those rounds do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from abh import schedule
+from abh.build import components
+from abh.errors import AbhError
+from abh.schema.thesis import Counter, Mode, Program, programs
+from abh.verify import itanium
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+COUNTERS: tuple[Counter, ...] = get_args(Counter)
+FAULTED = re.compile(r"^(\d+K) faulted (\d+) failed", re.MULTILINE)
+MISSES = ("VhptData", "DataTlb", "AlternateData")  # vectors of data that the TLB does not have
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a round of a program counts in a mode."""
+
+    program: str
+    mode: Mode
+    counted: Mapping[Counter, float]
+    faulted: Mapping[str, float]  # superpages by their size; none where they are off
+
+
+def counters(counted: Mapping[str, Any]) -> dict[Counter, int]:
+    """What is of interest here, of all that a machine has counted."""
+    data, faults = counted["counters"]["data"], counted["counters"]["faults"]
+    return {
+        "instructions": counted["instructions"],
+        "uncollected": counted["uncollected"],
+        "misses": data["second_misses"],
+        "walked": data["walker_insertions"],
+        "ended": sum(counted["counters"]["aborts"].values()),
+        "faults": sum(faults.get(name, 0) for name in MISSES),
+        "nested": faults.get("DataNested", 0),
+    }
+
+
+def superpages(console: str) -> dict[str, int]:
+    """How many superpages of each size there were, as the console repeats /proc/superpages."""
+    return {size: int(count) for size, count in FAULTED.findall(console)}
+
+
+def _once(program: Program, mode: Mode, rounds: int) -> itanium.Ended:
+    superpages = itanium.MODES[mode].replace("=16M", f"={program.superpages}")
+    words = f"{superpages} {program.name} {rounds}"
+    ended = itanium.run((f"--append={words.strip()}",))
+    if problem := itanium.fault(ended) or itanium.unlike(mode, ended.counted["counters"]):
+        raise AbhError(
+            "a program of the thesis did not end well",
+            where=f"{program.path}, mode {mode}, {rounds} rounds",
+            got=problem.strip().splitlines()[-1],
+            expected=itanium.WELL,
+            next_step=f"look at its console: bin/abh itanium --append='{words.strip()}'",
+            tail=problem,
+        )
+    return ended
+
+
+def row(program: Program, mode: Mode, few: itanium.Ended, many: itanium.Ended) -> Row:
+    """A round, by two runs."""
+    rounds = program.rounds[1] - program.rounds[0]
+    before, after = counters(few.counted), counters(many.counted)
+    of_round = {name: (after[name] - before[name]) / rounds for name in COUNTERS}
+    least, most = superpages(few.console), superpages(many.console)
+    return Row(program.name, mode, of_round, {size: (most[size] - least[size]) / rounds for size in most})
+
+
+def study(pairs: Iterable[tuple[Program, Mode]]) -> list[Row]:
+    """A row for each program and mode, in this order; as many machines run as there are processors."""
+    for name in ("itanium", *(component for component, _ in (itanium.KERNEL, itanium.RAMDISK))):
+        components.path_of(name)  # built once, before machines that run side by side ask for it
+    wanted = [(program, mode, rounds) for program, mode in pairs for rounds in program.rounds]
+    with ThreadPoolExecutor(schedule.processors()) as pool:
+        ended = list(pool.map(lambda each: _once(*each), wanted))
+    two = zip(wanted[::2], ended[::2], ended[1::2], strict=True)
+    return [row(program, mode, few, many) for (program, mode, _), few, many in two]
+
+
+def outside(program: Program, one: Row) -> str:
+    """Which of its bounds a row does not keep; empty if it keeps all."""
+    bounds = program.bounds.get(one.mode, {})
+    expected: dict[str, tuple[float, int, int]] = {
+        name: (one.counted[name], low, high) for name, (low, high) in bounds.items()
+    }
+    if one.mode.endswith("-lp"):
+        expected |= {f"pages of {size}": (one.faulted.get(size, 0), n, n) for size, n in program.faulted.items()}
+    return "".join(
+        f"{one.program}, {one.mode}: {name} of a round {got:,.1f}, {low:,} to {high:,} expected ({program.path.name})\n"
+        for name, (got, low, high) in expected.items()
+        if not low <= max(got, 0) <= high  # boots are not alike to the last miss: a round of none may come to less
+    )
+
+
+def checks() -> tuple[bool, str]:
+    """Whether the quick programs count what they must, in the modes that have bounds; and what is to say."""
+    quick = {program.name: program for program in programs().values() if program.quick}
+    rows = study((program, mode) for program in quick.values() for mode in MODES if mode in program.bounds)
+    wrong = "".join(outside(quick[one.program], one) for one in rows)
+    return bool(rows) and not wrong, wrong or f"{len(rows)} counts of the thesis' programs within their bounds\n"
+
+
+def table(rows: Iterable[Row]) -> str:
+    """The rows for people, a program after the other."""
+    head = f"{'a round of':14} {'mode':8}" + "".join(f"{name:>14}" for name in COUNTERS)
+    text = [head]
+    for one in rows:
+        text.append(f"{one.program:14} {one.mode:8}" + "".join(f"{round(one.counted[name]):14,}" for name in COUNTERS))
+        of_size = ", ".join(f"{count:g} of {size}" for size, count in one.faulted.items() if count)
+        text += [f"{'':24}superpages: {of_size}"] if of_size else []
+    return "\n".join(text) + "\n"

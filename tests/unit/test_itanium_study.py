@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""The thesis' programs on the Itanium machine: their files, what a round counts by two runs, bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abh import paths
+from abh.errors import AbhError
+from abh.schema import thesis as files
+from abh.verify import itanium, thesis
+
+
+def ended(instructions: int, misses: int, walked: int, pages: int = 8) -> itanium.Ended:
+    data = {"second_misses": misses, "walker_insertions": walked}
+    faults = {"VhptData": 3, "DataTlb": 4, "AlternateData": 5, "DataNested": 6, "InstructionTlb": 7}
+    counted: dict[str, Any] = {
+        "instructions": instructions,
+        "uncollected": instructions // 10,
+        "counters": {"data": data, "aborts": {"Attribute": 8, "Tag": 9}, "faults": faults},
+    }
+    return itanium.Ended(0, f"16384K faulted {pages} failed 0 demoted 0\n{itanium.WELL}\n", "", counted)
+
+
+def test_each_program_has_a_function_and_all_modes_are_known() -> None:
+    known = files.programs()
+    bounded = {name for name, each in known.items() if each.quick and each.bounds}
+    assert {"strided", "linear", "transposition"} <= bounded
+    for each in known.values():
+        assert f"PROGRAM({each.name})" in each.path.with_suffix(".c").read_text(), each.path
+    functions = (paths.CHECKOUT / "tests/itanium/thesis").glob("*.c")
+    assert {path.stem for path in functions} == set(known)
+    assert tuple(itanium.MODES) == thesis.MODES
+
+
+def test_a_round_is_what_lies_between_two_runs() -> None:
+    strided = files.programs()["strided"]
+    rounds = strided.rounds[1] - strided.rounds[0]
+    one = thesis.row(strided, "sf", ended(1000, 50, 5), ended(1000 + 7 * rounds, 50 + 2 * rounds, 5, 8 + 3 * rounds))
+    assert one.counted["instructions"] == 7
+    assert (one.counted["misses"], one.counted["walked"], one.counted["nested"]) == (2, 0, 0)
+    assert one.faulted == {"16384K": 3}
+    assert thesis.counters(ended(10, 1, 0).counted)["faults"] == 12
+    assert thesis.counters(ended(10, 1, 0).counted)["ended"] == 17
+
+
+def test_a_count_outside_its_bounds_is_named() -> None:
+    strided = files.programs()["strided"]
+    good = thesis.Row("strided", "sf", {**dict.fromkeys(thesis.COUNTERS, 0.0), "misses": 520.0, "faults": 512.0}, {})
+    assert thesis.outside(strided, good) == ""
+    bad = thesis.Row("strided", "sf", {**good.counted, "walked": 500.0}, {})
+    assert "strided, sf: walked of a round 500.0, 0 to 16 expected (strided.toml)" in thesis.outside(strided, bad)
+    assert thesis.outside(strided, thesis.Row("strided", "none-lp", bad.counted, {})) == ""
+    edges = files.programs()["edges"]
+    sizes = thesis.Row("edges", "lf-lp", good.counted, {size: float(count) for size, count in edges.faulted.items()})
+    assert thesis.outside(edges, sizes) == ""
+    fewer = thesis.Row("edges", "lf-lp", good.counted, {**sizes.faulted, "256K": 5.5})
+    assert "edges, lf-lp: pages of 256K of a round 5.5, 6 to 6 expected" in thesis.outside(edges, fewer)
+    assert "superpages: 6 of 64K, 5.5 of 256K" in thesis.table([fewer])
+    assert "strided        sf                   0" in thesis.table([good])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("rounds = [3, 2]", "two numbers of rounds"),
+        ("rounds = [1, 2]\n[bounds.xx]\nmisses = [1, 2]", "bounds.xx"),
+        ("rounds = [1, 2]\n[bounds.sf]\nmisses = [2, 1]", "the least and the greatest"),
+        ("rounds = [1, 2]\n[bounds.sf]\nmissed = [1, 2]", "bounds.sf.missed"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named_with_its_key(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "tests/itanium/thesis/wrong.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'purpose = "x"\nthesis = "y"\n{line}\n')
+    with pytest.raises(AbhError) as told:
+        files.SHELF.all(tmp_path)
+    assert said in str(told.value) and "wrong.toml" in str(told.value)
