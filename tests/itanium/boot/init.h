@@ -37,11 +37,10 @@ struct program {
 };
 
 // Begins the function of a program; the linker lists all of them.
-#define PROGRAM(name)                                                                                              \
-	static int run_##name(word rounds);                                                                        \
-	static const struct program program_##name __attribute__((used, section("programs"), aligned(8))) = {     \
-		#name, run_##name                                                                                  \
-	};                                                                                                         \
+#define PROGRAM(name)                                                                                                  \
+	static int run_##name(word rounds);                                                                            \
+	static const struct program program_##name                                                                     \
+		__attribute__((used, section("programs"), aligned(8))) = { #name, run_##name };                        \
 	static int run_##name(word rounds)
 
 // Memory that is there when it is touched; one page of it each.

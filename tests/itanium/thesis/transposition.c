@@ -4,7 +4,7 @@
 PROGRAM(transposition)
 {
 	enum { SIDE = 1024 };
-	double(*from)[SIDE] = (void *)reserve(2 * sizeof(*from) * SIDE), (*to)[SIDE] = from + SIDE;
+	double (*from)[SIDE] = (void *)reserve(2 * sizeof(*from) * SIDE), (*to)[SIDE] = from + SIDE;
 
 	for (; rounds; rounds--) {
 		for (int row = 0; row < SIDE; row++) {
