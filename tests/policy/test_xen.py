@@ -10,9 +10,7 @@ from abh import paths
 from abh.build import components
 from abh.machine import emulated
 from abh.schema import spec
-from tests.policy import test_docs
-
-LIMIT_S = 1500
+from tests.policy import booted, test_docs
 
 
 def test_the_life_of_a_policy_on_xen():
@@ -22,13 +20,17 @@ def test_the_life_of_a_policy_on_xen():
         initramfs=components.path_of("libvirt-initramfs"),
         tests=components.path_of("libvirt-tests"),
     )
-    made = emulated.run(machine, "smoke", parts, None, "", icount=False, limit_s=LIMIT_S)
-    said = [line for line in made.lines if line.startswith("ABH ")]
+    words = emulated.qemu_words(machine, "smoke", parts, icount=True, resumed=False)
+    with emulated.emulator(words, parts, "") as running:
+        running.wait_for(emulated.FROZEN, booted.SILENT_S, what="booting")
+        running.command("cont")
+        over = (*emulated.OFF, emulated.FROZEN)
+        said = booted.follow(lambda: running.qemu.text("out.log"), lambda: running.status() in over)
+        console = running.console_tail()
     text = (paths.CHECKOUT / "tests/policy/xen/run").read_text()
     wanted = ["install", *re.findall(r"^check (\S+)", text, re.MULTILINE)]
     for word in re.findall(r"^saved_and_restored (\S+)", text, re.MULTILINE):
         wanted += [each.replace("$1", word) for each in re.findall(r'^\tcheck "(\S+\$1)"', text, re.MULTILINE)]
     wanted += [f"chapter-{number}" for number, _ in enumerate(test_docs.commands("## Ten minutes, Xen"), 1)]
-    got = dict(line.split(" ", 3)[2:] for line in said if line.startswith("ABH check "))
-    assert got == dict.fromkeys(wanted, "ok"), "\n".join([*said, made.problem or "", made.console])
-    assert said[-1] == "ABH end host"
+    assert said.checks == dict.fromkeys(wanted, "ok"), f"{said.problem}\n{console}"
+    assert said.lines[-1] == booted.END
