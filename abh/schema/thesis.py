@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from abh.paths import CHECKOUT
-from abh.schema.keys import Positive, Sentence, Spec, checked
+from abh.schema.keys import Line, Positive, Sentence, Spec, checked
 from abh.schema.shelf import Shelf
 
 Mode = Literal["none", "sf", "lf", "none-lp", "sf-lp", "lf-lp"]
@@ -36,6 +36,7 @@ class Program(Spec):
     thesis: Sentence  # where in the thesis, and what it says there
     rounds: Rounds  # of two runs: what is between them is counted
     superpages: Annotated[str, checked(bool, "a page size, as 16M")] = "16M"  # the largest
+    words: Line = ""  # more of the kernel's command line
     quick: bool = False  # its bounds are part of the stage
     faulted: dict[Size, Count] = Field(default_factory=dict)  # superpages of each size that a round gets, where it may
     bounds: dict[Mode, dict[Counter, Range]] = Field(default_factory=dict)  # of what a round counts

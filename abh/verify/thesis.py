@@ -56,7 +56,7 @@ def superpages(console: str) -> dict[str, int]:
 
 def _once(program: Program, mode: Mode, rounds: int) -> itanium.Ended:
     superpages = itanium.MODES[mode].replace("=16M", f"={program.superpages}")
-    words = f"{superpages} {program.name} {rounds}"
+    words = f"{superpages} {program.words} {program.name} {rounds}"
     ended = itanium.run((f"--append={words.strip()}",))
     if problem := itanium.fault(ended) or itanium.unlike(mode, ended.counted["counters"]):
         raise AbhError(
