@@ -44,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minutes",
         type=arguments.number(0, 60 * 24),
-        default=30,
+        default=90,
         metavar="N",
-        help="how long it may take (default: 30)",
+        help="how long it may take (default: %(default)s)",
     )
     output.add_json(parser)
 
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         for each in ended.verdicts:
             counters = " ".join(f"{name}={count}" for name, count in each.counters.items() if count)
             print(f"{each.outcome:8} {each.variant}  {each.reason}  {counters}".rstrip())
-            if each.outcome != "success":
+            if each.outcome != "success" or each.variant.startswith(("test:fuzz", "drop:")):
                 print("".join(f"    {line}\n" for line in each.said), end="")
         for line in ended.complaints:
             print(f"xen-test: {line}")
