@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from xml.etree import ElementTree
 
-from abh.policy import binding, guest, hook, host, memory
+from abh.policy import binding, guest, hook, host, memory, xen
 from abh.policy.domain import Domain
 from abh.policy.memory import HUGE, Unreadable
 
@@ -148,6 +148,16 @@ class Evidence:
     def switch(self, path: str) -> str:
         """What a switch of the guest's kernel is, as the guest says."""
         return self.said(path, lambda: self.agent.text_of(path))
+
+    @functools.cached_property
+    def xen_paging(self) -> str:
+        """How Xen pages this domain of its own: hap, shadow, or pv."""
+        if not binding.is_local(self.domain.connection):
+            raise Unreadable("the VM is on another host: run abh there")
+        number = self.tree.get("id", "")
+        if not number.isdigit():
+            raise Unreadable("libvirt does not say which of Xen's domains it is")
+        return xen.paging(int(number), self.domain.uuid)
 
     @property
     def collapsible(self) -> tuple[int, int]:

@@ -216,8 +216,10 @@ def _of_its_own(connection: Any) -> Iterator[Any]:
 
 def _paging(seen: Evidence) -> str | None:
     if seen.kind == "xen":
-        hap = seen.tree.find("features/hap")
-        return None if hap is None else {"off": "shadow"}.get(hap.get("state", "on"), "hap")
+        try:
+            return seen.xen_paging
+        except Unreadable:
+            return None
     if seen.kind == "qemu":
         return "emulated"
     return host.paging(seen.root)[0] if seen.kind == "kvm" else None

@@ -100,17 +100,15 @@ def collapse(wanted: Any, seen: Evidence) -> Answer:
 
 
 def paging(wanted: Any, seen: Evidence) -> Answer:
-    """KVM: the host's one mode. Xen: the domain's, as libvirt's Xen driver has it."""
+    """KVM: the host's one mode. Xen: the domain's, as Xen itself says; its XML says only what was asked for."""
     if not seen.running:
         raise Unreadable("the VM does not run")
     if seen.kind == "xen":
-        hap = seen.tree.find("features/hap")
-        state = None if hap is None else {"off": "shadow"}.get(hap.get("state", "on"), "hap")
-        if state is None:
-            raise Unreadable("the running domain's XML has no <hap>: it was started with Xen's default")
-        return _got(
-            state == wanted, f"<hap> of the running domain: {state}", "`abh policy apply` and a restart of the VM"
-        )
+        found = seen.xen_paging
+        step = "`abh policy apply` and a restart of the VM"
+        if found == "pv":
+            step = "its page tables are its own: another <type> in <os>, xenpvh or hvm"
+        return _got(found == wanted, f"Xen's flags of the running domain: {found}", step)
     seen.here()
     if seen.kind == "qemu":
         return Answer(

@@ -39,6 +39,7 @@ class Machine:
         self.root = folder
         self.proc = folder / "proc"
         self.running = True
+        self.attributes: dict[str, str] = {}
         self.kind, self.more, self.kib, self.uri = "kvm", "", 4096, "qemu:///system"
         self.qemu(100)
         self.smaps(mapping(BASE, 4096))
@@ -59,6 +60,7 @@ class Machine:
 
     def seen(self) -> Evidence:
         tree = ElementTree.fromstring(XML.format(self.kind, self.kib, self.more))
+        tree.attrib.update(self.attributes)
         domain = SimpleNamespace(
             uuid=UUID,
             name="a",
@@ -144,20 +146,6 @@ def test_kvm_pages_all_guests_as_its_module_says(machine, maker, value, mode):
     assert machine.state("paging", {"hap": "shadow", "shadow": "hap"}[mode]) == "denied"
     machine.kind = "qemu"
     assert machine.state("paging", mode) == "denied"
-
-
-@pytest.mark.parametrize(
-    ("inside", "state"),
-    [
-        ("<features><hap/></features>", "granted"),
-        ("<features><hap state='off'/></features>", "denied"),
-        ("", "unknown"),
-    ],
-)
-def test_xen_pages_a_domain_as_its_xml_says(machine, inside, state):
-    machine.kind, machine.more, machine.uri = "xen", inside, "xen:///system"
-    assert machine.state("paging", "hap") == state
-    assert machine.state("huge_share", 0.9) == "unknown"
 
 
 def test_what_cannot_be_seen_is_unknown_with_the_reason(machine):
