@@ -311,6 +311,31 @@ fn a_speculative_load_defers_or_faults() {
 }
 
 #[test]
+fn what_a_handler_defers_does_not_fault_again() {
+    // Whether r10 is a NaT, and r5 at the end.
+    for (text, nat, base) in [
+        ("lfetch.fault [r5]", false, 0x10_0000),
+        ("lfetch.fault.excl [r5],64", false, 0x10_0040),
+        ("ld8.s r10=[r5],8", true, 0x10_0008),
+    ] {
+        let program = format!("{BEGIN}\nmovl r5=0x100000\n{text}\nadds r11=1,r11\nend:\nbr.few @end");
+        let mut machine = Machine::new(&program);
+        machine.put(
+            TABLE + 0x1000,
+            "adds r12=1,r12\nmov r20=cr.ipsr\nmovl r21=0x80000000000\nor r20=r20,r21\nmov cr.ipsr=r20\nrfi",
+        );
+        for side in [Side::Instruction, Side::Data] {
+            machine.cpu.mmu.itr(side, 0, Pte(GOOD), Itir(20 << 2), 0).expect("a good insertion");
+        }
+        machine.bundles(6);
+        machine.cpu.set_psr(machine.cpu.psr() | DT | IT);
+        machine.run(100).unwrap_or_else(|stuck| panic!("{stuck}"));
+        assert_eq!((machine.r(11), machine.r(12)), (1, 1), "{text}: {}", machine.cpu.state());
+        assert_eq!((machine.nat(10), machine.r(5)), (nat, base), "{text}");
+    }
+}
+
+#[test]
 fn the_timer_interrupts_when_it_is_due() {
     let mut machine = Machine::new(&format!(
         "{BEGIN}

@@ -183,10 +183,11 @@ impl Cpu {
         Ok(())
     }
 
-    /// Only `lfetch.fault` does more than step: the machine has no caches to be filled.
+    /// Only `lfetch.fault` does more than step: the machine has no caches to be filled. Where the handler of its fault has
+    /// set PSR.ed, it only steps, too (SDM vol. 2, 3.3.2): Linux does so for memory that its identity mapping has no entry of.
     fn prefetch(&mut self, bus: &mut dyn Bus, op: &Op, step: Step) -> Done {
         self.can_step(op, step, None)?;
-        if op.bit(31) {
+        if op.bit(31) && !self.has(psr::ED) {
             let isr = R | NA | 4;
             let address = self.value(op.r3, isr)?;
             self.translate(bus, Access::Read, address, isr)?;
