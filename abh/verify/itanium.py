@@ -6,14 +6,17 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from abh import paths
 from abh.build import components, root
 
 KERNEL, RAMDISK = ("linux-ia64", "vmlinux"), ("itanium-initramfs", "initramfs.cpio")
+TORTURE = ("itanium-torture-linux", "initramfs.cpio")
+KNOWN_FAILURES = paths.CHECKOUT / "tests/itanium/known-failures"
 WELL = "init: all is well"  # what tests/itanium/boot/init.c says at its end
 STEP = ("ok ", "FAILED ", "init: ")  # how its lines begin that are the same in every run
 
@@ -26,6 +29,7 @@ MODES = {
     "sf-lp": "superpages=16M",
     "lf-lp": "vhpt=lf superpages=16M",
 }
+NOTHING = "none of GCC's programs ran"
 EARLY = 4  # at most so many walks before a mode has begun: two were counted
 
 
@@ -96,6 +100,29 @@ def unlike(mode: str, counters: Mapping[str, Any]) -> str:
                "it inserted nothing": not walked},
     }[mode.partition("-")[0]]  # fmt: skip
     return "".join(f"{what}: {counters}\n" for what, holds in wrong.items() if holds)
+
+
+def torture(levels: Sequence[str] = ("O2",), mode: str = "lf-lp") -> tuple[bool, str]:
+    """Whether of GCC's tests of execution, compiled with these options, those that fail under Linux are those that are
+    known to; what is to say."""
+    words = f"--append={MODES[mode]} {' '.join(levels)}".replace("= ", "=")
+    ended = run(("--memory", "1024", words), ramdisk=_file(None, TORTURE))
+    if problem := fault(ended) or unlike(mode, ended.counted["counters"]):
+        return False, problem
+    lines = KNOWN_FAILURES.read_text().splitlines()
+    known = {line.partition(":")[0] for line in lines if line.partition("/")[0] in levels}
+    well, text = tortured(ended.console, known)
+    return well, f"{text}under Linux ({mode}, {', '.join(levels)})\n"
+
+
+def tortured(console: str, known: Set[str]) -> tuple[bool, str]:
+    """The same, by what the console says and the names that are known."""
+    said = [line.removeprefix("torture: ") for line in console.splitlines() if line.startswith("torture: ")]
+    failed = {line.split()[0].removeprefix("t/"): line for line in said if line.startswith("t/")}
+    wrong = "".join(f"{line}\n" for name, line in failed.items() if name not in known)
+    wrong += "".join(f"{name} is known to fail, and did not\n" for name in sorted(known - failed.keys()))
+    ended = said[-1] if said and " programs, " in said[-1] and not said[-1].startswith("0 ") else ""
+    return bool(ended) and not wrong, f"{wrong}{ended or NOTHING}\n"
 
 
 def fault(ended: Ended) -> str:

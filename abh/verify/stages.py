@@ -164,6 +164,7 @@ def _itanium() -> Ended:
         partial(_cargo, "itanium-torture-tests"),
         lambda: Ended(*itanium.boots_alike()),
         lambda: Ended(*thesis.checks()),
+        lambda: Ended(*itanium.torture()),
     )
 
 
@@ -315,7 +316,8 @@ STAGES = {
         Stage("itanium", "the Itanium machine: its crates, GCC's tests of execution, Linux booted twice, alike", 2,
               _itanium, ("hypervisor/itanium", "hypervisor/mmu-model", "tests/itanium", "kernel-patches/6.1-ia64",
                          "vm-configs/kconfig/linux-ia64", "abh/verify/itanium.py", "recipes"),
-              ("itanium-tests", "itanium-torture-tests", "itanium", "linux-ia64", "itanium-initramfs")),
+              ("itanium-tests", "itanium-torture-tests", "itanium-torture-linux", "itanium", "linux-ia64",
+               "itanium-initramfs")),
         Stage("policy", "per-VM policy on a real libvirt, with KVM, with Xen: hook, lies, hostile names", 18, _policy,
               ("abh", "vm-configs", "tests/policy", "tests/hosts", "docs/policy.md"),
               ("linux", "xen", "qemu", "libvirt-image", "libvirt-initramfs", "libvirt-tests"), ("libvirt", "cluster"),

@@ -36,3 +36,15 @@ def test_a_walker_counts_what_its_mode_can_have() -> None:
     assert itanium.unlike("sf", {**walked, "faults": {"VhptData": 7}}) == ""
     assert "another tag" in itanium.unlike("sf", {**walked, "faults": {"VhptData": 7}, "aborts": {"Tag": 1}})
     assert "always there" in itanium.unlike("sf", walked)
+
+
+def test_programs_that_fail_under_linux_are_those_that_are_known() -> None:
+    console = "torture: t/O2/pr1 ended by signal 11\ntorture: 7 programs, 1 failed\n"
+    assert itanium.tortured(console, {"O2/pr1"}) == (True, "7 programs, 1 failed\n")
+    assert "O2/pr1 ended by signal 11" in itanium.tortured(console, set())[1]
+    assert "O2/pr2 is known to fail" in itanium.tortured(console, {"O2/pr1", "O2/pr2"})[1]
+
+
+def test_programs_that_did_not_run_have_not_passed() -> None:
+    assert itanium.tortured("", set()) == (False, "none of GCC's programs ran\n")
+    assert itanium.tortured("torture: 0 programs, 0 failed\n", set())[0] is False

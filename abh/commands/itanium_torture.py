@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+"""Run GCC's own tests of execution under Linux on the Itanium machine, in a mode of its page table's walker.
+
+Those that fail must be those of tests/itanium/known-failures, which says why. The stage `itanium` runs those of one
+level of optimization in one mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from abh.errors import Status
+
+HELP = "run GCC's tests of execution under Linux on the Itanium machine"
+LEVELS = ("O0", "O2", "O3")
+MODES = ("none", "sf", "lf", "none-lp", "sf-lp", "lf-lp")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument(
+        "--level", action="append", choices=LEVELS, help="of optimization; may be given again (default: all)"
+    )
+    parser.add_argument("--mode", choices=MODES, default="lf-lp", help="default: %(default)s")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build what is needed, and run them."""
+    from abh.verify import itanium
+
+    well, said = itanium.torture(args.level or LEVELS, args.mode)
+    print(said, end="")
+    return Status.SUCCESS if well else Status.FAILED
