@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 
+from abh import output
 from abh.errors import Status
 
 HELP = "run GCC's tests of execution under Linux on the Itanium machine"
@@ -22,12 +23,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--level", action="append", choices=LEVELS, help="of optimization; may be given again (default: all)"
     )
     parser.add_argument("--mode", choices=MODES, default="lf-lp", help="default: %(default)s")
+    output.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Build what is needed, and run them."""
     from abh.verify import itanium
 
-    well, said = itanium.torture(args.level or LEVELS, args.mode)
-    print(said, end="")
+    levels = args.level or LEVELS
+    with output.report(args.json) as report:
+        well, said = itanium.torture(levels, args.mode)
+        print(said, end="")
+        report.update(kind="counted", levels=list(levels), mode=args.mode, as_known=well, said=said.splitlines())
     return Status.SUCCESS if well else Status.FAILED
