@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from abh import arguments, output, paths
-from abh.errors import AbhError, Status
+from abh.errors import Status
 
 HELP = "record one run, and replay it on every processor of the MMU model and over sizes of its TLBs"
 SIZES = {"i7-3770": {"dtlb-2m": (8, 16, 32, 64, 128), "stlb": (128, 256, 512, 1024, 2048)}}
@@ -39,7 +39,7 @@ def _swept(args: argparse.Namespace) -> tuple[Path, bool]:
     from abh.build import cache, components
     from abh.model import mmu
     from abh.schema import result
-    from abh.study import cell, matrix
+    from abh.study import cell, matrix, replays
 
     place = paths.MEASURED / paths.of_size(args.size) / mmu.FOLDER / mmu.SWEEP
     with tempfile.TemporaryDirectory(prefix="abh-sweep-") as scratch:
@@ -49,15 +49,7 @@ def _swept(args: argparse.Namespace) -> tuple[Path, bool]:
         path = place / f"{one.run}.json"
         if path.exists() and mmu.read_sweep(path)["fingerprint"] == key:
             return path, False
-        with progress.step(f"recording {one.run} ({args.size})"):
-            made = cell.run(one)
-        if made.outcome != "success":
-            raise AbhError(
-                f"the run to be recorded did not succeed: {made.outcome}",
-                where=one.run,
-                got=made.reason,
-                status=Status.SKIP if made.outcome == "skip" else Status.FAILED,
-            )
+        replays.record(one)
         replayed = []
         for words in _replays():
             with progress.step(f"replaying on {' '.join(words)}"):

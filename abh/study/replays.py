@@ -34,6 +34,19 @@ REPLAY_MIB = 16  # that one replay takes, about
 MODEL_PROCESSOR = ("--jobs", "1")  # batches run side by side, which loses less than threads that wait for each other
 
 
+def record(one: cell.Cell, how: str = "") -> None:
+    """Runs a cell for its trace, which its options name; an error if it did not succeed."""
+    with progress.step(f"recording {one.run} ({one.size}){how}"):
+        made = cell.run(one)
+    if made.outcome != "success":
+        raise AbhError(
+            f"the run to be recorded did not succeed: {made.outcome}",
+            where=one.run,
+            got=made.reason,
+            status=Status.SKIP if made.outcome == "skip" else Status.FAILED,
+        )
+
+
 def _told(folder: Path, batch: Batch) -> list[dict[str, Any]]:
     """What abh-mmu says of a batch."""
     words = ["organisations", mmu.TRACE, *MODEL_PROCESSOR, *batch.words]
@@ -79,15 +92,7 @@ class Run:
         self.traces.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.traces, prefix=".recording-") as scratch:
             one = self._cell(Path(scratch), every_fetch)
-            with progress.step(f"recording {one.run} ({self.size}){', every fetch' if every_fetch else ''}"):
-                made = cell.run(one)
-            if made.outcome != "success":
-                raise AbhError(
-                    f"the run to be recorded did not succeed: {made.outcome}",
-                    where=one.run,
-                    got=made.reason,
-                    status=Status.SKIP if made.outcome == "skip" else Status.FAILED,
-                )
+            record(one, ", every fetch" if every_fetch else "")
             self.folder(every_fetch).mkdir(exist_ok=True)
             os.replace(Path(scratch) / mmu.TRACE, self.folder(every_fetch) / mmu.TRACE)
 
