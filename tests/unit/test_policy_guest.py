@@ -424,38 +424,36 @@ def test_a_vm_that_goes_while_it_is_looked_at_is_not_in_the_table(guests, monkey
 
 def test_guests_that_do_not_answer_are_waited_for_side_by_side_and_not_for_long(guests, monkeypatch):
     """One holds its answer back for good, as a libvirt does that waits for another's command to end."""
-    monkeypatch.setattr(status, "TABLE_S", 1.0)
+    monkeypatch.setattr(status, "TABLE_S", 3.0)  # enough for the others on a machine with much else to do
     held = threading.Event()
     for name in ("a", "bad", "z"):
         guests.define(name)
     guests.bad = lambda *_: held.wait(30) and "{}"
-    begin = time.monotonic()
     found = guests.rows()
-    took = time.monotonic() - begin
     held.set()
-    assert 0.9 <= took < 10
     assert found["a"].shares.guest_huge_kib == found["z"].shares.guest_huge_kib == 2048
-    assert "guest: no answer within 1 s" in found["bad"].shares.reasons
-    assert "bad: guest: no answer within 1 s" in status.table(list(found.values()), trend.Look())
+    assert "guest: no answer within 3 s" in found["bad"].shares.reasons
+    assert "bad: guest: no answer within 3 s" in status.table(list(found.values()), trend.Look())
 
 
-def test_many_silent_guests_take_no_longer_than_a_few(guests, monkeypatch):
+def test_many_silent_guests_are_asked_side_by_side(guests, monkeypatch):
+    """None of them says anything before all have been asked."""
     silent = [f"silent-{number}" for number in range(status.WORKERS)]
     for name in silent:
         guests.define(name)
     guests.define("z")
     honest = guests.answer
+    asked = threading.Barrier(len(silent))
 
     def answer(handle, request, timeout, flags):
         if handle.name().startswith("silent"):
-            time.sleep(0.5)
+            asked.wait(30)
             return "{}"
         return honest(handle, request, timeout, flags)
 
     monkeypatch.setattr(guest.binding, "qemu", lambda: SimpleNamespace(qemuAgentCommand=answer))
-    begin = time.monotonic()
     found = guests.rows()
-    assert time.monotonic() - begin < 0.5 * len(silent) / 2
+    assert not asked.broken
     assert found["z"].shares.guest_huge_kib == 2048
 
 
