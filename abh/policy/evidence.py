@@ -150,14 +150,23 @@ class Evidence:
         return self.said(path, lambda: self.agent.text_of(path))
 
     @functools.cached_property
-    def xen_paging(self) -> str:
-        """How Xen pages this domain of its own: hap, shadow, or pv."""
-        if not binding.is_local(self.domain.connection):
-            raise Unreadable("the VM is on another host: run abh there")
-        number = self.tree.get("id", "")
-        if not number.isdigit():
-            raise Unreadable("libvirt does not say which of Xen's domains it is")
-        return xen.paging(int(number), self.domain.uuid)
+    def paging(self) -> tuple[str, str]:
+        """How the hypervisor pages this domain now (hap, shadow, pv, or emulated), and what says so."""
+        if self.kind == "xen":
+            if not binding.is_local(self.domain.connection):
+                raise Unreadable("the VM is on another host: run abh there")
+            number = self.tree.get("id", "")
+            if not number.isdigit():
+                raise Unreadable("libvirt does not say which of Xen's domains it is")
+            mode = xen.paging(int(number), self.domain.uuid)
+            return mode, f"Xen's flags of the running domain: {mode}"
+        self.here()
+        if self.kind == "qemu":
+            return "emulated", "the VM is emulated (type='qemu'): no hypervisor pages it"
+        found, said = host.paging(self.root)
+        if found is None:
+            raise Unreadable(said)
+        return found, said
 
     @property
     def collapsible(self) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from abh.errors import AbhError
-from abh.policy import apply, binding, domain, guest, host, trend, verify
+from abh.policy import apply, binding, domain, guest, trend, verify
 from abh.policy.evidence import Evidence, Shares
 from abh.policy.memory import Unreadable
 from abh.schema.policy import Policy
@@ -215,14 +215,10 @@ def _of_its_own(connection: Any) -> Iterator[Any]:
 
 
 def _paging(seen: Evidence) -> str | None:
-    if seen.kind == "xen":
-        try:
-            return seen.xen_paging
-        except Unreadable:
-            return None
-    if seen.kind == "qemu":
-        return "emulated"
-    return host.paging(seen.root)[0] if seen.kind == "kvm" else None
+    try:
+        return seen.paging[0]
+    except Unreadable:
+        return None
 
 
 def table(found: Sequence[Row], before: trend.Look) -> str:

@@ -99,25 +99,21 @@ def collapse(wanted: Any, seen: Evidence) -> Answer:
     return _got(left < huge and left <= max(LEFT, LEFT_SHARE * (huge + left)), said, step)
 
 
+# What to do about it, by how the domain is paged, or else by what kind of a domain it is.
+PAGED_OTHERWISE = {
+    "emulated": "use a domain of type='kvm'",
+    "pv": "its page tables are its own: another <type> in <os>, xenpvh or hvm",
+    "xen": "`abh policy apply` and a restart of the VM",
+    "kvm": "load KVM's module with the other value while no VM runs, or move the VM",
+}
+
+
 def paging(wanted: Any, seen: Evidence) -> Answer:
     """KVM: the host's one mode. Xen: the domain's, as Xen itself says; its XML says only what was asked for."""
     if not seen.running:
         raise Unreadable("the VM does not run")
-    if seen.kind == "xen":
-        found = seen.xen_paging
-        step = "`abh policy apply` and a restart of the VM"
-        if found == "pv":
-            step = "its page tables are its own: another <type> in <os>, xenpvh or hvm"
-        return _got(found == wanted, f"Xen's flags of the running domain: {found}", step)
-    seen.here()
-    if seen.kind == "qemu":
-        return Answer(
-            "denied", "the VM is emulated (type='qemu'): no hypervisor pages it", "use a domain of type='kvm'"
-        )
-    mode, said = host.paging(seen.root)
-    if mode is None:
-        raise Unreadable(said)
-    return _got(mode == wanted, said, "load KVM's module with the other value while no VM runs, or move the VM")
+    found, said = seen.paging
+    return _got(found == wanted, said, PAGED_OTHERWISE.get(found) or PAGED_OTHERWISE[seen.kind])
 
 
 CHECKS: Mapping[str, Check] = {

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from abh.errors import AbhError
 
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+MOST_BYTES = 64 << 20  # of a file: the largest of ours have some hundred KiB
 SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 
 # What a pydantic error type asks for, in the words of a person writing TOML or JSON.
@@ -139,7 +140,17 @@ def show(value: object) -> str:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8").replace("\r\n", "\n")
+        with path.open("rb") as file:  # some files have no end, /dev/zero for one
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise AbhError(
+                "the file is too large",
+                where=path,
+                got=f"more than {MOST_BYTES >> 20} MiB",
+                expected=f"at most {MOST_BYTES >> 20} MiB",
+                next_step="check the path",
+            )
+        return data.decode("utf-8").replace("\r\n", "\n")
     except OSError as error:
         raise AbhError("cannot read the file", where=path, got=error.strerror, next_step="check the path") from None
     except UnicodeDecodeError as error:
@@ -224,7 +235,7 @@ def _one(problem: Any, model: type[BaseModel], path: Path, hidden: set[str]) -> 
             next_step=context["next_step"] or "correct the file",
         )
     if kind == "literal_error":
-        choices = re.findall(r"'([^']*)'", context["expected"])
+        choices = [each.strip("'") for each in re.split(r", | or ", context["expected"])]
         step = did_you_mean(str(got), choices, "use one of the expected values")
         return AbhError(
             f"`{key}`: not a known value",

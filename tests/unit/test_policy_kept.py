@@ -65,7 +65,7 @@ def of(tmp_path: Path, text: str, name: str = "one", more: str = "") -> spec.Pol
     [
         ('thp = "always"', "one of advised, off"),
         ("huge_share = 1.5", "at most 1"),
-        ("hugetlb_kib = 4096", "hugetlb_kib"),
+        ("hugetlb_kib = 4096", "one of 2048, 1048576"),
         ('hugetlb_kib = 2048\nthp = "advised"', "no transparent hugepages"),
         ('thp = "off"\ncollapse = "start"', "a collapse into hugepages"),
         ("alignment_kib = 3000", "a power of 2"),

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from abh.errors import Status
-from abh.policy import explain, guest, host, memory, verify
+from abh.policy import explain, guest, host, memory, status, verify
 from abh.policy.evidence import Evidence
 from abh.policy.memory import HUGE, Range, Unreadable
 from abh.schema import spec
@@ -144,8 +144,12 @@ def test_kvm_pages_all_guests_as_its_module_says(machine, maker, value, mode):
     machine.sys(f"sys/module/kvm_{maker}", value)
     assert machine.state("paging", mode) == "granted"
     assert machine.state("paging", {"hap": "shadow", "shadow": "hap"}[mode]) == "denied"
+    assert status._paging(machine.seen()) == mode
     machine.kind = "qemu"
-    assert machine.state("paging", mode) == "denied"
+    assert machine.state("paging", mode) == "denied" and status._paging(machine.seen()) == "emulated"
+    machine.kind, machine.uri = "kvm", "qemu+unix:///system?socket=/tmp/forwarded/libvirt-sock"
+    (machine.proc / "100/cmdline").write_bytes(b"another")  # the VM is on another host, whose module says what it is
+    assert status._paging(machine.seen()) is None
 
 
 def test_what_cannot_be_seen_is_unknown_with_the_reason(machine):

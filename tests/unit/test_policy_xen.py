@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from abh.policy import verify, xen
+from abh.policy import status, verify, xen
 from abh.policy.memory import Unreadable
 from tests.unit.test_policy_seen import UUID, machine
 
@@ -82,5 +82,6 @@ def test_verify_goes_by_xen_and_not_by_what_the_xml_asks_for(machine, monkeypatc
         assert (machine.state("paging", "hap"), machine.state("paging", "shadow")) == states
     answer = verify.paging("hap", machine.seen())
     assert "flags of the running domain: pv" in answer.evidence and "xenpvh" in answer.next_step
+    assert status._paging(machine.seen()) == "pv"
     machine.uri = "xen+ssh://elsewhere/system"
-    assert machine.state("paging", "hap") == "unknown"
+    assert machine.state("paging", "hap") == "unknown" and status._paging(machine.seen()) is None

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from abh.errors import AbhError
-from abh.schema import spec
+from abh.schema import spec, strict
 
 LOADERS: dict[str, Callable[[Path], object]] = {
     "workloads/rows/workload.toml": spec.workloads,
@@ -397,3 +397,9 @@ def test_a_wrong_run_is_refused(tree: Path, text: str, expected: str) -> None:
 def test_a_broken_neighbour_does_not_stop_a_run(tree: Path) -> None:
     (tree / "vm-configs/policies/broken.toml").write_text("=", encoding="utf-8")
     assert spec.policy(spec.Run.parse("rows@kvm-hap~reg", tree).policy, tree).name == "reg"
+
+
+def test_a_file_without_an_end_is_refused_before_memory_ends(tmp_path: Path) -> None:
+    endless = tmp_path / "endless.toml"
+    endless.symlink_to("/dev/zero")
+    assert "too large" in str(error_of(lambda: strict.read_toml(endless)))
