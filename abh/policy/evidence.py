@@ -160,9 +160,9 @@ class Evidence:
                 raise Unreadable("libvirt does not say which of Xen's domains it is")
             mode = xen.paging(int(number), self.domain.uuid)
             return mode, f"Xen's flags of the running domain: {mode}"
-        self.here()
         if self.kind == "qemu":
             return "emulated", "the VM is emulated (type='qemu'): no hypervisor pages it"
+        self.here()
         found, said = host.paging(self.root)
         if found is None:
             raise Unreadable(said)

@@ -147,8 +147,10 @@ def test_kvm_pages_all_guests_as_its_module_says(machine, maker, value, mode):
     assert status._paging(machine.seen()) == mode
     machine.kind = "qemu"
     assert machine.state("paging", mode) == "denied" and status._paging(machine.seen()) == "emulated"
-    machine.kind, machine.uri = "kvm", "qemu+unix:///system?socket=/tmp/forwarded/libvirt-sock"
-    (machine.proc / "100/cmdline").write_bytes(b"another")  # the VM is on another host, whose module says what it is
+    machine.uri = "qemu+unix:///system?socket=/tmp/forwarded/libvirt-sock"
+    (machine.proc / "100/cmdline").write_bytes(b"another")  # the VM is on another host: its type says this there, too
+    assert machine.state("paging", mode) == "denied" and status._paging(machine.seen()) == "emulated"
+    machine.kind = "kvm"  # and of this one, the module of its host, which is not here
     assert status._paging(machine.seen()) is None
 
 
