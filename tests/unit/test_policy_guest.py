@@ -425,11 +425,18 @@ def test_a_vm_that_goes_while_it_is_looked_at_is_not_in_the_table(guests, monkey
 def test_guests_that_do_not_answer_are_waited_for_side_by_side_and_not_for_long(guests, monkeypatch):
     """One holds its answer back for good, as a libvirt does that waits for another's command to end."""
     monkeypatch.setattr(status, "TABLE_S", 3.0)  # enough for the others on a machine with much else to do
-    held = threading.Event()
+    held, given_up = threading.Event(), threading.Event()
     for name in ("a", "bad", "z"):
         guests.define(name)
-    guests.bad = lambda *_: held.wait(30) and "{}"
+
+    def hold(*_: object) -> str:
+        if not held.wait(30):
+            given_up.set()
+        return "{}"
+
+    guests.bad = hold
     found = guests.rows()
+    assert not given_up.is_set()  # the table was not waiting until the guest gave up
     held.set()
     assert found["a"].shares.guest_huge_kib == found["z"].shares.guest_huge_kib == 2048
     assert "guest: no answer within 3 s" in found["bad"].shares.reasons
