@@ -105,6 +105,12 @@ def path_of(name: str) -> Path:
     return _built(component, _own_series(component), key_of(name))
 
 
+def is_built(name: str) -> bool:
+    """Whether a component is in the cache as its sources are now; where it never was, nothing is made to find out."""
+    ever = any((paths.cache() / "built").glob(f"{name}-*"))
+    return ever and (paths.cache() / "built" / f"{name}-{key_of(name)}").exists()
+
+
 def build_series(patches: series.Series, name: str | None = None) -> Path:
     """Builds the component of a series with these patches only: a prefix of the series, for instance."""
     component = _component_of(patches, name)

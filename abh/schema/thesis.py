@@ -37,7 +37,8 @@ class Program(Spec):
     rounds: Rounds  # of two runs: what is between them is counted
     superpages: Annotated[str, checked(bool, "a page size, as 16M")] = "16M"  # the largest
     words: Line = ""  # more of the kernel's command line
-    quick: bool = False  # its bounds are part of the stage
+    quick: bool = False  # its bounds are part of the stage `itanium`
+    slice: bool = False  # and of the quick stage `itanium-slice`
     faulted: dict[Size, Count] = Field(default_factory=dict)  # superpages of each size that a round gets, where it may
     bounds: dict[Mode, dict[Counter, Range]] = Field(default_factory=dict)  # of what a round counts
 

@@ -28,6 +28,10 @@ OF_HUGEPAGES = tuple(
 OF_LAYOUT = "tst-malloc-abh"  # this one also where the kernel has none to give just then
 HUGEPAGE = 2 << 20
 PREFIX_KERNEL = "linux-prefix"
+NO_ITANIUM_LINUX = (
+    "NOT SHOWN on this machine: Linux for Itanium, as its compiler and its kernel are not built here: `make itanium` "
+    "builds them in about 25 minutes, and `bin/abh test itanium` shows all of it\n"
+)
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,21 @@ def _itanium() -> Ended:
     )
 
 
+def _itanium_slice() -> Ended:
+    """The walkers, with the thesis' small programs; and Linux, where its compiler and its kernel are built: to build
+    them takes as long as all of the quick stages."""
+    from abh.verify import itanium, thesis
+
+    walkers = partial(_cargo, "itanium-mmu-tests")
+    if not all(components.is_built(name) for name in ("ia64-gcc", "linux-ia64")):
+        return _each(walkers, lambda: Ended(True, NO_ITANIUM_LINUX))
+    return _each(
+        walkers,
+        lambda: Ended(*itanium.boots_alike(("sf", "lf-lp"))),
+        lambda: Ended(*thesis.checks(slice_alone=True)),
+    )
+
+
 def _malloc() -> Ended:
     """malloc's own tests."""
     lines = _log("glibc-tests", "malloc.sum")
@@ -304,6 +323,10 @@ STAGES = {
         Stage("claims", "hugepages with and without ABH, a cell that repeats, addresses as the emulator has them", 3,
               partial(_boot, "-m", "claim"), (*MACHINES, "tests/boot", "hypervisor/mmu-model"),
               ("mmu",), boots=("native", "kvm-hap", "xen-hap"), quick=True, memory_mib=5200),
+        Stage("itanium-slice", "the Itanium machine's walkers; Linux on it, where that is built", 0.6,
+              _itanium_slice, ("hypervisor/itanium", "hypervisor/mmu-model", "tests/itanium", "kernel-patches/6.1-ia64",
+                               "vm-configs/kconfig/linux-ia64", "recipes"),
+              ("itanium-mmu-tests", "itanium"), quick=True),
         Stage("browser", "the page in a browser", 1, partial(_pytest, "tests/browser"),
               ("abh", "analysis", "tests/browser", "vm-configs/roots"), roots=("browser",)),
         Stage("debs", "Debian packages pass lintian, install, boot, work and go", 7, partial(_pytest, "tests/debs"),
@@ -315,7 +338,7 @@ STAGES = {
               ("hypervisor/mmu-model", "recipes"), ("mmu-tests",)),
         Stage("itanium", "the Itanium machine: its crates, GCC's tests of execution, Linux booted twice, alike", 2,
               _itanium, ("hypervisor/itanium", "hypervisor/mmu-model", "tests/itanium", "kernel-patches/6.1-ia64",
-                         "vm-configs/kconfig/linux-ia64", "abh/verify/itanium.py", "recipes"),
+                         "vm-configs/kconfig/linux-ia64", "recipes"),
               ("itanium-tests", "itanium-torture-tests", "itanium-torture-linux", "itanium", "linux-ia64",
                "itanium-initramfs")),
         Stage("policy", "per-VM policy on a real libvirt, with KVM, with Xen: hook, lies, hostile names", 18, _policy,

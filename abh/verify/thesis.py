@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from abh import schedule
-from abh.build import components
 from abh.errors import AbhError
 from abh.schema.thesis import Counter, Mode, Program, programs
 from abh.verify import itanium
@@ -81,8 +80,7 @@ def row(program: Program, mode: Mode, few: itanium.Ended, many: itanium.Ended) -
 
 def study(pairs: Iterable[tuple[Program, Mode]]) -> list[Row]:
     """A row for each program and mode, in this order; as many machines run as there are processors."""
-    for name in ("itanium", *(component for component, _ in (itanium.KERNEL, itanium.RAMDISK))):
-        components.path_of(name)  # built once, before machines that run side by side ask for it
+    itanium.build()
     wanted = [(program, mode, rounds) for program, mode in pairs for rounds in program.rounds]
     with ThreadPoolExecutor(schedule.processors()) as pool:
         ended = list(pool.map(lambda each: _once(*each), wanted))
@@ -105,9 +103,10 @@ def outside(program: Program, one: Row) -> str:
     )
 
 
-def checks() -> tuple[bool, str]:
-    """Whether the quick programs count what they must, in the modes that have bounds; and what is to say."""
-    quick = {program.name: program for program in programs().values() if program.quick}
+def checks(*, slice_alone: bool = False) -> tuple[bool, str]:
+    """Whether the quick programs, or those of the slice, count what they must in the modes that have bounds; and what
+    is to say."""
+    quick = {one.name: one for one in programs().values() if (one.slice if slice_alone else one.quick)}
     rows = study((program, mode) for program in quick.values() for mode in MODES if mode in program.bounds)
     wrong = "".join(outside(quick[one.program], one) for one in rows)
     return bool(rows) and not wrong, wrong or f"{len(rows)} counts of the thesis' programs within their bounds\n"

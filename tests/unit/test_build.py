@@ -164,6 +164,17 @@ def test_a_failed_build_leaves_its_log_only(rooms, own_cache):
     assert components.keep_log("agent").read_text() == "compiling\n"
 
 
+def test_to_ask_whether_a_component_is_built_makes_nothing(rooms, own_cache, monkeypatch):
+    with monkeypatch.context() as alone:
+        alone.setattr(root, "contents", lambda name: pytest.fail(f"the root {name} is made"))
+        assert not components.is_built("agent")
+    components.path_of("agent")
+    assert components.is_built("agent")
+    components.key_of.cache_clear()
+    monkeypatch.setattr(root, "contents", lambda name: root.Contents({name: "2"}))
+    assert not components.is_built("agent"), "of another root's packages"
+
+
 def test_what_a_component_needs_is_built_and_bound_under_its_name(rooms):
     seen = {}
 

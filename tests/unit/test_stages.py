@@ -18,7 +18,7 @@ from abh.compare import allocators
 from abh.errors import AbhError
 from abh.schema import spec
 from abh.study import cell
-from abh.verify import stages, testbed
+from abh.verify import itanium, stages, testbed, thesis
 from abh.verify.stages import Ended, Stage
 from tools import lint
 
@@ -117,6 +117,18 @@ def test_each_test_of_the_kernel_runs_and_one_that_fails_fails_the_stage(monkeyp
     assert ended.passed == (fails is None)
     said = [line for line in ended.text.splitlines() if line.startswith("said ")]
     assert len(said) == 9 and {line.split()[1] for line in said} == {"semantics", "fuzz", "selftests", "cost"}
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_the_slice_of_itanium_says_where_linux_was_not_shown(monkeypatch, built):
+    monkeypatch.setattr(components, "is_built", lambda name: built or name != "linux-ia64")
+    monkeypatch.setattr(stages, "_cargo", lambda component: Ended(True, f"{component}\n"))
+    monkeypatch.setattr(itanium, "boots_alike", lambda modes: (True, f"{' '.join(modes)}\n"))
+    monkeypatch.setattr(thesis, "checks", lambda slice_alone: (not slice_alone, "counts outside their bounds\n"))
+    ended = stages.STAGES["itanium-slice"].do()
+    assert ended.passed is not built
+    shown = "sf lf-lp\ncounts outside their bounds\n"
+    assert ended.text == f"itanium-mmu-tests\n{shown if built else stages.NO_ITANIUM_LINUX}"
 
 
 # --- which stages run, and what is remembered ---------------------------------------------------------------------

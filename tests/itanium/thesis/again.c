@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#include "../boot/init.h"
+
+PROGRAM(again)
+{
+	enum { APART = 256 << 10, BYTES = 512 * APART };
+	char *all = reserve(BYTES);
+
+	for (; rounds; rounds--) {
+		for (word at = 0; at < BYTES; at += APART)
+			all[at] = 1;
+	}
+	return 1;
+}
