@@ -5,7 +5,8 @@
 set -eu
 mkdir -p /obj/root/dev
 /in/ia64-gcc/bin/ia64-linux-gnu-gcc -O2 -fwrapv -fno-optimize-sibling-calls -Wall -Werror -ffreestanding -nostdlib -static -o /obj/root/init \
-	/main/tests/itanium/boot/start.S /main/tests/itanium/boot/*.c /main/tests/itanium/thesis/*.c -lgcc
+	/main/tests/itanium/boot/start.S /main/tests/itanium/boot/*.c /main/tests/itanium/thesis/*.c \
+	/main/tests/itanium/fuzz/*.c -lgcc
 cp /obj/root/init /out/
 # The kernel opens its console before it has mounted anything on /dev: its own archive has the node.
 cd /obj/root

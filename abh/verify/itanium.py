@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence, Set
@@ -30,6 +31,7 @@ MODES = {
     "sf-lp": "superpages=16M",
     "lf-lp": "vhpt=lf superpages=16M",
 }
+SUPERPAGES = re.compile(r"^\d+K faulted (\d+) failed \d+ demoted (\d+)", re.MULTILINE)  # of /proc/superpages
 NOTHING = "none of GCC's programs ran"
 EARLY = 4  # at most so many walks before a mode has begun: two were counted
 
@@ -111,6 +113,30 @@ def unlike(mode: str, counters: Mapping[str, Any]) -> str:
                "it inserted nothing": not walked},
     }[mode.partition("-")[0]]  # fmt: skip
     return "".join(f"{what}: {counters}\n" for what, holds in wrong.items() if holds)
+
+
+def fuzz(calls: int, modes: Sequence[str] = tuple(MODES)) -> tuple[bool, str]:
+    """Whether so many random calls of memory (tests/itanium/fuzz) do what a plain model says, in each of these modes;
+    what is to say."""
+    build()
+    with ThreadPoolExecutor(schedule.processors()) as pool:
+        runs = pool.map(lambda mode: run((f"--append={MODES[mode]} fuzz {calls}".replace("= ", "="),)), modes)
+        ended = dict(zip(modes, runs, strict=True))
+    for mode, one in ended.items():
+        if problem := fault(one) or unlike(mode, one.counted["counters"]) or unshown(mode, one.console):
+            return False, f"{mode}: {problem}"
+    return True, f"{calls} random calls of memory ({', '.join(modes)}) as a plain model has them\n"
+
+
+def unshown(mode: str, console: str) -> str:
+    """Why a run of random calls shows nothing of superpages, or has them where they are off; empty if it is as it
+    must be."""
+    faulted, demoted = (
+        sum(map(int, of_sizes)) for of_sizes in zip(("0", "0"), *SUPERPAGES.findall(console), strict=True)
+    )
+    if mode.endswith("-lp"):
+        return "" if faulted and demoted else f"{faulted} superpages, {demoted} demoted: some of both expected\n"
+    return "" if not faulted else f"{faulted} superpages, none expected\n"
 
 
 def torture(levels: Sequence[str] = ("O2",), mode: str = "lf-lp") -> tuple[bool, str]:

@@ -28,6 +28,7 @@ OF_HUGEPAGES = tuple(
 OF_LAYOUT = "tst-malloc-abh"  # this one also where the kernel has none to give just then
 HUGEPAGE = 2 << 20
 PREFIX_KERNEL = "linux-prefix"
+ITANIUM_FUZZ = 2000
 NO_ITANIUM_LINUX = (
     "NOT SHOWN on this machine: Linux for Itanium, as its compiler and its kernel are not built here: `make itanium` "
     "builds them in about 25 minutes, and `bin/abh test itanium` shows all of it\n"
@@ -168,6 +169,7 @@ def _itanium() -> Ended:
         partial(_cargo, "itanium-torture-tests"),
         lambda: Ended(*itanium.boots_alike()),
         lambda: Ended(*thesis.checks()),
+        lambda: Ended(*itanium.fuzz(ITANIUM_FUZZ)),
         lambda: Ended(*itanium.torture()),
     )
 

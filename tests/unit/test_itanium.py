@@ -38,6 +38,15 @@ def test_a_walker_counts_what_its_mode_can_have() -> None:
     assert "always there" in itanium.unlike("sf", walked)
 
 
+def test_random_calls_without_a_superpage_show_nothing_of_one() -> None:
+    console = "64K faulted 3 failed 0 demoted 0\n256K faulted 0 failed 0 demoted {}\n"
+    assert itanium.unshown("sf-lp", console.format(1)) == ""
+    assert "3 superpages, 0 demoted" in itanium.unshown("sf-lp", console.format(0))
+    assert "0 superpages, 0 demoted" in itanium.unshown("sf-lp", "")
+    assert itanium.unshown("sf", "") == ""
+    assert "none expected" in itanium.unshown("sf", console.format(0))
+
+
 def test_programs_that_fail_under_linux_are_those_that_are_known() -> None:
     console = "torture: t/O2/pr1 ended by signal 11\ntorture: 7 programs, 1 failed\n"
     assert itanium.tortured(console, {"O2/pr1"}) == (True, "7 programs, 1 failed\n")

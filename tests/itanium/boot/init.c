@@ -17,12 +17,12 @@ static word length(const char *text)
 	return n;
 }
 
-static void say(const char *text)
+void say(const char *text)
 {
 	of(WRITE, 1, (long)text, length(text));
 }
 
-static void say_number(const char *what, long number)
+void say_number(const char *what, long number)
 {
 	char text[24];
 	int at = sizeof(text);

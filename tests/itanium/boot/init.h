@@ -43,6 +43,10 @@ struct program {
 		__attribute__((used, section("programs"), aligned(8))) = { #name, run_##name };                        \
 	static int run_##name(word rounds)
 
+// To the console.
+void say(const char *text);
+void say_number(const char *what, long number);
+
 // Memory that is there when it is touched; one page of it each.
 char *reserve(word bytes);
 void touch(char *memory, word bytes);
