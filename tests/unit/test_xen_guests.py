@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from abh import paths
-from abh.build import series
+from abh.build import components, series
 from abh.commands import xen_test
 from abh.errors import AbhError
+from abh.machine import emulated
 from abh.schema import spec
 from abh.study import cell
 from abh.verify import xen as xen_guests
@@ -102,6 +103,20 @@ def test_guest_whose_writes_are_recorded_has_no_superpages_meanwhile() -> None:
     assert xen_test.unshown([on]) == []
     on.counters["during_live"] = 1
     assert xen_test.unshown([on]) == ["dirty:churn~shadow-1: during_live is 1, not 0"]
+
+
+def test_the_limit_of_a_run_is_that_of_its_boot_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    booted: list[spec.Machine] = []
+
+    def run(machine: spec.Machine, *_: object, **more: object) -> emulated.Ended:
+        booted.append(machine)
+        assert more["limit_s"] == 5400
+        return emulated.Ended(["ABH end end host"], "", "", 1.0, None)
+
+    monkeypatch.setattr(emulated, "run", run)
+    monkeypatch.setattr(components, "path_of", Path)
+    ended, _ = xen_guests.run([], xen=Path("xen-debug"), limit_s=5400)
+    assert ended.passed and booted[0].boot_timeout_s == 5400
 
 
 def test_a_prefix_of_the_series_runs_guests_of_each_paging(monkeypatch: pytest.MonkeyPatch) -> None:
