@@ -92,7 +92,13 @@ def _fuzz_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--aslr", action="store_true", help="random addresses")
     parser.add_argument("--noise", action="store_true", help="a second thread reads meanwhile, on two processors")
-    parser.add_argument("--reservations", action="store_true", help="hugepages grow in place, of small mappings too")
+    parser.add_argument(
+        "--reservations",
+        nargs="?",
+        const="partial",
+        choices=("partial", "whole"),
+        help="hugepages grow in place, of small mappings too; whole: also where one could be mapped at once",
+    )
     parser.add_argument("--pressure", action="store_true", help="memory is taken back and moved meanwhile")
     replay = parser.add_argument(
         "--replay", type=arguments.file, metavar="FILE", help="run its operations, as a failure printed them"
@@ -246,6 +252,8 @@ def _fuzz(args: argparse.Namespace, heard: Heard) -> bool:
                           ((args.seed, 1), (args.ops, OPS), (args.episode, 0)))  # fmt: skip
     words = ["/fuzz", "--seed", str(seed), "--ops", str(ops), "--episode", str(episode)]
     words += [f"--{name}" for name in ("aslr", "noise", "reservations", "pressure") if getattr(args, name)]
+    reserve = [*testbed.WITH_RESERVATIONS] if args.reservations else []
+    reserve += testbed.WITH_WHOLE if args.reservations == "whole" else ()
     files = {}
     if args.replay:
         files["replay"] = args.replay.read_bytes()
@@ -262,7 +270,7 @@ def _fuzz(args: argparse.Namespace, heard: Heard) -> bool:
     # Slowest seen in the debug kernel: 300 operations a second, and 30 where memory is taken back all the while.
     # Shrinking a failure takes some minutes more.
     limit_s = 60 * args.minutes if args.minutes else 900 + ops / (10 if args.pressure else 100)
-    job = [*knobs, *(testbed.WITH_RESERVATIONS if args.reservations else ()), f"run {' '.join(words)}"]
+    job = [*knobs, *reserve, f"run {' '.join(words)}"]
     processors = 2 if args.noise else 1
     said = testbed.run(
         _kernel(args), job, limit_s=limit_s, files=files, processors=processors, tell=heard.machine("fuzz")

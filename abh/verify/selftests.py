@@ -45,6 +45,7 @@ skip_anon_align
 explain_thp_faults
 thp_reservation
 thp_reservation_life
+thp_reservation_whole
 abh
 ksm_functional_tests
 uffd-unit-tests
@@ -55,7 +56,8 @@ map_hugetlb
 thuge-gen
 """.split("\n")[1:-1]
 
-OURS = ("skip_anon_align", "explain_thp_faults", "thp_reservation", "thp_reservation_life", "abh")
+RESERVATIONS = ("thp_reservation", "thp_reservation_life", "thp_reservation_whole")
+OURS = ("skip_anon_align", "explain_thp_faults", *RESERVATIONS, "abh")
 OF_ABH = ("abh",)  # they skip on a kernel without its patches, and where a threshold is not the default
 STOCK = "stock"  # as a policy: a kernel without ABH
 PASSED = "status 0"

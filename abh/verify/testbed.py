@@ -32,6 +32,10 @@ KNOB = "/sys/kernel/mm/abh/enabled"
 RESERVATION = "/sys/kernel/mm/transparent_hugepage/reservation"
 # Of the fuzzer's mappings, too, which are small.
 WITH_RESERVATIONS = (f"set {RESERVATION}/threshold_kib 0", f"set {RESERVATION}/enabled 1")
+# Of what a mapping covers whole, too: not a hugepage at once, but some pages, and then others.
+WITH_WHOLE = tuple(
+    f"set {RESERVATION}/{name} {value}" for name, value in (("map_covered", 0), ("populate_kib", 64), ("whole", 1))
+)
 SWAP_MIB = 512
 PAGE = 4096
 # panic_on_warn: a complaint ends the run, with its trace as the last lines; so warnings go to the console.

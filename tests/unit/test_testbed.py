@@ -76,7 +76,7 @@ def selftest_lines(policy, *lines):
 def test_the_series_own_selftests_must_pass_even_if_they_fail_alike():
     failed = ("status 1", "ok arena", "not ok three arenas")
     said = {"/abh": failed, "/cow": failed, "/skip_anon_align": ("status 0", "ok placed")}
-    others = ("explain_thp_faults", "thp_reservation", "thp_reservation_life")
+    others = ("explain_thp_faults", *selftests.RESERVATIONS)
     whole = said | {f"/{name}": ("status 0",) for name in others}
     assert selftests.ours_failed(whole) == ["/abh: status 1", "  not ok three arenas"]
     assert selftests.ours_failed(whole, ["skip_anon_align", "explain_thp_faults"]) == []
@@ -145,6 +145,8 @@ def test_fuzz_has_small_mappings_reserve_if_asked(machine):
     assert command("fuzz", "--policy", "never", "--reservations", "--pressure") == 0
     *_, threshold, switch, last = machine["job"]
     assert [threshold, switch] == list(testbed.WITH_RESERVATIONS) and last.endswith(" --reservations --pressure")
+    assert command("fuzz", "--reservations", "whole") == 0
+    assert set(testbed.WITH_WHOLE) < set(machine["job"]) and machine["job"][-1].count(" --reservations ") == 1
 
 
 @pytest.mark.parametrize("pair", ["unused_kib", "unused_kib=", "a b=1", "unused_kib=1\nrun /slack"])
