@@ -107,7 +107,7 @@ static void check(word page)
 	volatile word *words = at(page);
 	word step = below(64) ? WORDS / 2 : 1;
 
-	if (!below(8)) // a call takes as many instructions as ten pages do
+	if (!below(4)) // a call takes as many instructions as ten pages do
 		check_by_kernel(page);
 	if (!(one->flags & READABLE))
 		return;
@@ -148,6 +148,27 @@ static void put(word page)
 	model[page].flags &= ~LAZY;
 }
 
+// The pages at both sides of where a range begins and ends: where a call may reach too far, or not far enough. Before
+// a call they are written, after it they are checked.
+static void each_edge(struct range r, void (*run)(word page))
+{
+	const word edges[] = { r.from - 1, r.from, r.to - 1, r.to };
+
+	for (int i = 0; i < 4; i++) {
+		if (edges[i] < PAGES) // before the first page is beyond the last one, too
+			run(edges[i]);
+	}
+}
+
+static struct range some_written(void)
+{
+	struct range r = some();
+
+	if (below(4))
+		each_edge(r, put);
+	return r;
+}
+
 static void op_read(void)
 {
 	struct range r = some();
@@ -166,19 +187,21 @@ static void op_write(void)
 
 static void op_map(void)
 {
-	struct range r = some();
+	struct range r = some_written();
 	long got = call((long)at(r.from), (r.to - r.from) * PAGE, 3, FIXED, -1, 0, MMAP);
 
 	expect("mmap", r.from, got, (word)at(r.from));
 	set(r, (struct page){ 0, MAPPED | READABLE | WRITABLE });
+	each_edge(r, check);
 }
 
 static void op_unmap(void)
 {
-	struct range r = some();
+	struct range r = some_written();
 
 	expect("munmap", r.from, call((long)at(r.from), (r.to - r.from) * PAGE, 0, 0, 0, 0, MUNMAP), 0);
 	set(r, (struct page){ 0 });
+	each_edge(r, check);
 }
 
 // The first page of a range that is not mapped, or its end.
@@ -193,18 +216,20 @@ static void op_protect(void)
 {
 	static const unsigned int of[] = { 0, READABLE, READABLE | WRITABLE, READABLE | WRITABLE };
 	static const int protections[] = { 0, 1, 3, 3 };
-	struct range r = some();
+	struct range r = some_written();
 	word kind = below(4), hole = first_hole(r);
 	long got = call((long)at(r.from), (r.to - r.from) * PAGE, protections[kind], 0, 0, 0, MPROTECT);
 
 	expect("mprotect", r.from, got, hole == r.to ? 0 : ENOMEM);
 	for (word page = r.from; page < hole; page++)
 		model[page].flags = (model[page].flags & (MAPPED | LAZY)) | of[kind];
+	each_edge(r, check);
+	each_edge(r, put);
 }
 
 static void op_advise(void)
 {
-	struct range r = some();
+	struct range r = some_written();
 	int lazy = !below(3);
 	long got = call((long)at(r.from), (r.to - r.from) * PAGE, lazy ? FREE : DONTNEED, 0, 0, 0, MADVISE);
 
@@ -215,6 +240,7 @@ static void op_advise(void)
 		else if (!lazy)
 			model[page] = (struct page){ 0, model[page].flags & ~LAZY };
 	}
+	each_edge(r, check);
 }
 
 // Pages of one kind move. They may be of several mappings, which is refused when what is at the place has gone.
@@ -235,6 +261,9 @@ static void op_move(void)
 	to.to = to.from + length;
 	if (to.to > PAGES || (to.from < from.from + length && from.from < to.to))
 		return;
+	from.to = from.from + length;
+	each_edge(from, put);
+	each_edge(to, put);
 	got = call((long)at(from.from), length * PAGE, length * PAGE, MOVED, (long)at(to.from), 0, MREMAP);
 	set(to, (struct page){ 0 });
 	if (got == EFAULT)
@@ -244,6 +273,8 @@ static void op_move(void)
 		model[to.from + page] = model[from.from + page];
 		model[from.from + page] = (struct page){ 0 };
 	}
+	each_edge(from, check);
+	each_edge(to, check);
 	moved++;
 }
 
@@ -325,8 +356,8 @@ static void step(void)
 		void (*run)(void);
 		word weight;
 	} ops[] = { { op_read, 30 },  { op_write, 30 }, { op_map, 12 }, { op_unmap, 6 }, { op_protect, 8 },
-		    { op_advise, 6 }, { op_move, 6 },   { op_fork, 1 }, { op_hold, 1 },  { op_fault, 1 } };
-	word kind = 0, drawn = below(101);
+		    { op_advise, 6 }, { op_move, 12 },  { op_fork, 1 }, { op_hold, 1 },  { op_fault, 1 } };
+	word kind = 0, drawn = below(107);
 
 	while (drawn >= ops[kind].weight)
 		drawn -= ops[kind++].weight;
