@@ -164,14 +164,19 @@ static void end(void)
 	call(0xfee1dead, 672274793, 0x01234567, 0, 0, 0, REBOOT);
 }
 
+static word number_of(const char *digits)
+{
+	word number = 0;
+
+	for (; *digits >= '0' && *digits <= '9'; digits++)
+		number = number * 10 + *digits - '0';
+	return number;
+}
+
 // A word and a number on the kernel's command line that mean nothing to it: a program of tests/itanium/thesis instead.
 static void other(char **argument)
 {
-	word rounds = 0;
-
-	for (const char *digit = argument[1]; *digit >= '0' && *digit <= '9'; digit++)
-		rounds = rounds * 10 + *digit - '0';
-	check(argument[0], perform(argument[0], rounds));
+	check(argument[0], perform(argument[0], number_of(argument[1])));
 	of(MKDIR, (long)"/proc", 0755, 0);
 	call((long)"proc", (long)"/proc", (long)"proc", 0, 0, 0, MOUNT);
 	show("/proc/superpages", 6);
@@ -185,6 +190,13 @@ int main(word *at)
 {
 	long pause[2] = { 0, 30000000 };
 
+	if (at[0] == 2) { // not the first process: start() in programs.c
+		word bytes = number_of((const char *)at[2]) << 20;
+
+		if (bytes)
+			touch(reserve(bytes), bytes);
+		return 0;
+	}
 	say("\ninit: here\n");
 	if (at[0] == 3)
 		other((char **)at + 2);

@@ -13,6 +13,7 @@ enum {
 	OPEN = 1028,
 	CLOSE = 1029,
 	EXIT = 1025,
+	EXECVE = 1033,
 	GETPID = 1041,
 	MKDIR = 1055,
 	MOUNT = 1043,
@@ -53,6 +54,12 @@ void touch(char *memory, word bytes);
 
 // Waits for a child; 1: it ended with status 0.
 int ended(long child);
+
+// Starts this program anew in a child, to touch so many MiB and end; 1: it ended well.
+int start(const char *megabytes);
+
+// A token goes so often round so many processes; each touches so many pages before it passes it on. 1: all went well.
+int relay(int processes, int pages, word rounds);
 
 // Runs the program of this name; 0: there is none, or it went wrong.
 int perform(const char *name, word rounds);

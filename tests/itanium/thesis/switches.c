@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#include "../boot/init.h"
+
+PROGRAM(switches)
+{
+	return relay(96, 0, rounds);
+}
