@@ -32,7 +32,7 @@ FROZEN = "guest-panicked"  # the run state that the panic device leaves
 STATE_FILE = "state.zst"
 CONSOLE_LINES = 30
 QMP_TIMEOUT_S = 60
-SAVE_TIMEOUT_S = 600
+STATE_TIMEOUT_S = 600  # to write or read all of a machine, on a computer that has much else to do
 OFF = ("gone", "silent", "shutdown", "internal-error")  # run states that nothing follows
 # Whole: QEMU writes byte by byte, and "exit 12" must not be read as "exit 1".
 LAST_LINE = re.compile(r"^ABH end .*\n", re.MULTILINE)
@@ -177,12 +177,12 @@ class Emulator:
 
     def save(self, path: str) -> None:
         """Saves the stopped machine's state to a path as seen inside the root."""
-        deadline = time.monotonic() + SAVE_TIMEOUT_S
+        deadline = time.monotonic() + STATE_TIMEOUT_S
         self.command("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
         self.command("migrate", uri=f"exec:zstd -q -1 -T2 -o {path}")
         while (state := self._migration()) not in ("completed", "failed", "cancelled"):
             if time.monotonic() > deadline:
-                raise self.error(f"saving the machine's state: no end after {SAVE_TIMEOUT_S} s", got=state)
+                raise self.error(f"saving the machine's state: no end after {STATE_TIMEOUT_S} s", got=state)
             time.sleep(POLL_S)
         if state != "completed":
             raise self.error("the machine's state could not be saved", got=state)
@@ -286,7 +286,7 @@ def run(machine: spec.Machine, size: str, parts: Parts, state: Path | None, cell
 
 def _thaw(running: Emulator, machine: spec.Machine, state: Path) -> None:
     try:
-        running.wait_for(FROZEN, QMP_TIMEOUT_S, what=f"thawing machine '{machine.name}'")
+        running.wait_for(FROZEN, STATE_TIMEOUT_S, what=f"thawing machine '{machine.name}'")
     except AbhError as error:
         # A power cut may leave less of the file than was written.
         error.where = state

@@ -241,7 +241,7 @@ def test_a_state_that_cannot_be_saved_is_an_error(start, state):
 
 
 def test_saving_has_a_time_limit(start, monkeypatch):
-    monkeypatch.setattr(emulated, "SAVE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(emulated, "STATE_TIMEOUT_S", 0.2)
     with pytest.raises(AbhError, match=r"saving the machine's state: no end after 0\.2 s"):
         start(migrate=["active"]).save("/out/state.zst")
 
