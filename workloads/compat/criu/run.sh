@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: MIT
 # CRIU dumps a process, which ends; restores it; and it goes on: its memory is what it was, and its heap grows.
 set -eu
+busybox ip link set lo up # CRIU binds a socket to its address to see what the kernel can do
 export HOME=/tmp
 mkdir -p /tmp/images /run/criu
-setsid ./grow /tmp/ready /tmp/go /tmp/answer </dev/null >/tmp/grow.log 2>&1 &
+# It is to hold no file that grows meanwhile, as the one that all output goes to does.
+setsid ./grow /tmp/ready /tmp/go /tmp/answer </dev/null >/tmp/grow.log 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
 pid=$!
 until [ -s /tmp/ready ]; do sleep 0.1; done
 criu dump -t "$pid" -D /tmp/images -o dump.log -v2 >/dev/null 2>&1 || {
