@@ -4,6 +4,8 @@
  * of each access what a walk of the tables by the processor's rules says: the value, or the error code; and that the
  * walk left the accessed and dirty bits that it should. Entries also name frames that are not the guest's, which
  * nothing may come of. Page tables are written by way of the identity map and by way of the window itself.
+ *
+ * What is known of an address is forgotten where a table was written since, and only there: each time is an exit.
  */
 #include "../lib/lib.h"
 
@@ -14,7 +16,8 @@ const char test_name[] = "fuzz";
 #define ARENA_END (ARENA + EXTENTS * SUPERPAGE)
 #define RESERVED UINT64_C(0x1fe000) /* in an entry that maps a superpage; bit 12 is of its cache attributes */
 
-static uint64_t state, accesses, faults, strange, by_superpage;
+static uint64_t state, accesses, faults, strange, by_superpage, changes, forgotten;
+static bool stale; /* tables were written since all translations were forgotten */
 
 /* What an access should do. */
 struct expected {
@@ -75,16 +78,23 @@ static uint64_t any_flags(void)
 	return (r & 7 ? P : 0) | (r & 0x18 ? RW : 0) | (r & 0x20 ? A : 0) | (r & 0x40 ? D : 0) | (r & 0x700 ? 0 : NX);
 }
 
+/* Of an entry in a table. Mostly one of few, so that what is changed has often been read, and is read again. */
+static uint64_t any_index(void)
+{
+	uint64_t r = draw(&state);
+
+	return r & 3 ? r / 4 % 16 * 32 : r / 4 % 512;
+}
+
 static uint64_t any_page(void)
 {
 	return ARENA + draw(&state) % (EXTENTS * 512) * PAGE;
 }
 
-static uint64_t any_address(void)
+static uint64_t strange_address(void)
 {
 	uint64_t r = draw(&state);
 
-	strange++;
 	switch (r % 6) {
 	case 0:
 		return draw(&state) & UINT64_C(0xfffffff000) & ADDRESS;
@@ -101,6 +111,41 @@ static uint64_t any_address(void)
 	}
 }
 
+/* Of the domain's, and memory: its ACPI tables, and pages that Xen and dom0 speak to it through. */
+static bool special(uint64_t address)
+{
+	address &= UINT64_C(0xfffffffff);
+	return (address >= UINT64_C(0xfc000000) && address < UINT64_C(0xfd000000)) ||
+	       (address >= UINT64_C(0xfeff0000) && address < UINT64_C(0xff000000));
+}
+
+static uint64_t any_address(void)
+{
+	uint64_t address;
+
+	strange++;
+	do
+		address = strange_address();
+	while (special(address));
+	return address;
+}
+
+static void forget_all(void)
+{
+	flush();
+	stale = false;
+	forgotten++;
+}
+
+/* Does a slot name this page as its table? */
+static bool is_table(uint64_t physical)
+{
+	for (int slot = 0; slot < SLOTS; slot++)
+		if ((window_l2[slot] & (P | PS)) == P && (window_l2[slot] & ADDRESS) == (physical & ~(PAGE - 1)))
+			return true;
+	return false;
+}
+
 /* Writes an entry: by the identity map, or through the window where it happens to map that page writable. */
 static void write_entry(uint64_t *entry, uint64_t value)
 {
@@ -108,7 +153,9 @@ static void write_entry(uint64_t *entry, uint64_t value)
 	uint64_t l2 = *l2_entry(through);
 
 	if ((l2 & (P | PS | RW)) == (P | PS | RW) && (l2 & ADDRESS) == (address_of(entry) & ~(SUPERPAGE - 1))) {
-		flush();
+		if (stale)
+			forget_all();
+		stale = true;
 		check(try_write(through, value) == NONE, "an entry at %lx cannot be written through %lx (%lx)",
 		      address_of(entry), through, l2);
 		check(*(volatile uint64_t *)entry == value, "an entry at %lx written through %lx did not arrive",
@@ -116,12 +163,15 @@ static void write_entry(uint64_t *entry, uint64_t value)
 		return;
 	}
 	set(entry, value);
+	stale = true;
 }
 
 static void change_slot(void)
 {
 	uint64_t *entry = window_l2 + draw(&state) % SLOTS, r = draw(&state);
 
+	changes++;
+	stale = true;
 	if (r % 32 == 0)
 		set(entry, any_address() | any_flags() | (r & 0x1000 ? PS : 0));
 	else if (r % 32 == 1)
@@ -138,14 +188,16 @@ static void change_table(void)
 
 	if (!(l2 & P) || (l2 & PS) || !own(l2 & ADDRESS))
 		return;
+	changes++;
 	for (uint64_t i = 0, n = 1 + (r & 15); i < n; i++)
-		write_entry(at(l2 & ADDRESS) + draw(&state) % 512,
+		write_entry(at(l2 & ADDRESS) + any_index(),
 			    (draw(&state) % 64 ? any_page() : any_address()) | any_flags());
 }
 
 static void access_one(void)
 {
-	uint64_t where = WINDOW + draw(&state) % (SLOTS * SUPERPAGE / 8) * 8, value = 0, mark = draw(&state) & 0x3ff;
+	uint64_t slot = draw(&state) % SLOTS, page = any_index(), word = draw(&state) % (PAGE / 8);
+	uint64_t where = WINDOW + slot * SUPERPAGE + page * PAGE + 8 * word, value = 0, mark = draw(&state) & 0x3ff;
 	bool write = draw(&state) & 1;
 	struct expected want = walk(where, write);
 	uint64_t before = want.code == NONE ? *at(want.physical) : 0;
@@ -157,10 +209,10 @@ static void access_one(void)
 	if (want.code == NONE && (address_of(want.leaf) & ~(PAGE - 1)) == (want.physical & ~(PAGE - 1)))
 		return;
 	/* Either forgets what is known of this address. */
-	if (draw(&state) & 1)
+	if (stale && draw(&state) & 1)
 		invlpg(where);
-	else
-		flush();
+	else if (stale)
+		forget_all();
 	got = write ? try_write(where, mark) : try_read(where, &value);
 	accesses++;
 	if (want.nowhere) {
@@ -174,6 +226,7 @@ static void access_one(void)
 	faults += got != NONE;
 	if (got != NONE)
 		return;
+	stale |= write && is_table(want.physical);
 	by_superpage += *want.leaf >> 7 & 1 && !want.upper;
 	check((write ? *at(want.physical) == mark : value == before), "%s of %lx (%lx): %lx, not %lx",
 	      write ? "write" : "read", where, want.physical, write ? *at(want.physical) : value,
@@ -201,7 +254,7 @@ void test(void)
 		if (i % 4096 == 0)
 			print("ABH test fuzz at %lu\n", i);
 	}
-	print("ABH test fuzz accesses %lu faults %lu strange %lu superpage %lu\n", accesses, faults, strange,
-	      by_superpage);
+	print("ABH test fuzz changes %lu accesses %lu faults %lu strange %lu superpage %lu flushes %lu\n", changes,
+	      accesses, faults, strange, by_superpage, forgotten);
 	check(by_superpage > accesses / 10 && faults > accesses / 100, "the draws do not try what they should");
 }
