@@ -87,6 +87,21 @@ static void can_be_mapped(void)
 	expect(end, HUGE, 0, "mapped, and its neighbour unmapped");
 }
 
+/* As programs do that look for free addresses. */
+static void refused_drops_nothing(void)
+{
+	char *at = with_slack(HUGE + ODD), *elsewhere;
+	long slack = slack_kib();
+
+	if (mmap(at, 4 * HUGE, RW, PLAIN | MAP_FIXED_NOREPLACE, -1, 0) != MAP_FAILED || errno != EEXIST)
+		fails("a mapping replaces another");
+	elsewhere = mmap(at + HUGE, ODD / 2, PROT_READ, PLAIN, -1, 0);
+	munmap(elsewhere, ODD / 2);
+	if (slack_kib() != slack)
+		fails("%ld KiB of slack were %ld", slack_kib(), slack);
+	expect(at, HUGE + ODD, 1, "the mapping");
+}
+
 static void can_be_attached(void)
 {
 	char *at = with_slack(ODD), *end = at + ODD;
@@ -251,6 +266,7 @@ const struct test slack_in_the_way[] = {
 	{ "munmap splits nothing", munmap_splits_nothing, true },
 	{ "slack can be mapped", can_be_mapped, true },
 	{ "slack can be attached to", can_be_attached, true },
+	{ "what maps nothing drops nothing", refused_drops_nothing, true },
 	{ "mremap in place", grows_in_place, true },
 	{ "mremap to elsewhere", moves, true },
 	{ "slack is nobody's", is_nobodys, true },

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cases.h"
@@ -163,10 +164,68 @@ static void comes_and_goes(void)
 		      of_process("VmSize") - size, slack_kib(), committed);
 }
 
+static long committed(void)
+{
+	return read_number("/proc/meminfo", "Committed_AS") * (long)KIB;
+}
+
+/* A call commits so many bytes more than were committed before all of them. */
+#define COMMITS(bytes, call)                                                                                           \
+	do {                                                                                                           \
+		call;                                                                                                  \
+		if (committed() - before != (long)(bytes))                                                             \
+			fails("%ld bytes are committed, expected %ld, after %s", committed() - before, (long)(bytes),  \
+			      #call);                                                                                  \
+	} while (0)
+
+static void fork_and_wait(void)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(0);
+	waitpid(child, NULL, 0);
+}
+
+/* As in stock: what the program asked for, whatever becomes of it. */
+static void commits_what_was_asked(void)
+{
+	size_t heap = 3 * MIB + 7 * PAGE;
+	long before = committed();
+	char *at;
+
+	COMMITS(HUGE + ODD, at = map(HUGE + ODD));
+	COMMITS(0, mprotect(at, HUGE + ODD, PROT_READ)); /* nothing is written there yet */
+	COMMITS(HUGE + ODD, mprotect(at, HUGE + ODD, RW));
+	COMMITS(HUGE + ODD, fill(at, HUGE + ODD, 1));
+	COMMITS(HUGE + ODD, mprotect(at, HUGE + ODD, PROT_READ));
+	COMMITS(HUGE + ODD, mprotect(at, HUGE + ODD, RW));
+	COMMITS(HUGE + ODD + PAGE, at = mremap(at, HUGE + ODD, HUGE + ODD + PAGE, MREMAP_MAYMOVE));
+	COMMITS(2 * HUGE + ODD, at = mremap(at, HUGE + ODD + PAGE, 2 * HUGE + ODD, MREMAP_MAYMOVE));
+	COMMITS(2 * HUGE + ODD, fork_and_wait());
+	COMMITS(2 * HUGE + ODD, madvise(at, 2 * HUGE + ODD, MADV_DONTFORK));
+	COMMITS(2 * HUGE + ODD, fork_and_wait());
+	COMMITS(HUGE + ODD, at = mremap(at, 2 * HUGE + ODD, HUGE + ODD, MREMAP_MAYMOVE));
+	COMMITS(HUGE + PAGE, munmap(at + HUGE + PAGE, ODD - PAGE));
+	COMMITS(HUGE, munmap(at, PAGE));
+	COMMITS(0, munmap(at + PAGE, HUGE));
+	for (long i = 1; i <= 9; i++) /* some open a hugepage, and some fill it */
+		COMMITS(i * (long)ARENA, map(ARENA));
+	before = committed();
+	COMMITS(heap, sbrk((intptr_t)heap));
+	COMMITS(heap, fill((char *)sbrk(0) - heap, heap, 1));
+	COMMITS(heap - MIB, sbrk(-(intptr_t)MIB));
+	COMMITS(heap - PAGE, sbrk(MIB - PAGE));
+	COMMITS(heap - PAGE, fork_and_wait());
+	COMMITS(heap + HUGE, sbrk(HUGE + PAGE));
+	COMMITS(0, sbrk(-(intptr_t)(heap + HUGE)));
+}
+
 const struct test slack_release[] = {
 	{ "what grows moves whole", moves_whole, false },
 	{ "what grows often", grows_often, false },
 	{ "what comes and goes leaves nothing", comes_and_goes, false },
+	{ "what was asked for is committed", commits_what_was_asked, false },
 	{ "what is given back splits nothing", is_given_back, true },
 	{ "what is given back grows", grows_while_told, true },
 	{ NULL, NULL, false },
