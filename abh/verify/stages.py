@@ -28,6 +28,7 @@ OF_HUGEPAGES = tuple(
 OF_LAYOUT = "tst-malloc-abh"  # this one also where the kernel has none to give just then
 HUGEPAGE = 2 << 20
 PREFIX_KERNEL = "linux-prefix"
+NEWEST_KERNEL = "linux-newest-prefix"
 ITANIUM_FUZZ = 2000
 NO_ITANIUM_LINUX = (
     "NOT SHOWN on this machine: Linux for Itanium, as its compiler and its kernel are not built here: `make itanium` "
@@ -289,6 +290,17 @@ def _fuzz() -> Ended:
     return _kernel_tests([(*FUZZ, "20000", "--policy", "always"), (*FUZZ, "5000", "--policy", "never", "--seed", "2")])
 
 
+def _newest() -> Ended:
+    """The self-test of the newest kernel's series, and its KUnit test, which runs at boot."""
+    from abh.verify import testbed
+
+    test = {"brk_ahead": (components.path_of("newest-selftests") / "brk_ahead").read_bytes()}
+    words = "kunit.enable=1 loglevel=7"  # so that the console has what KUnit says
+    said = testbed.run(components.path_of(NEWEST_KERNEL), ["run /brk_ahead"], files=test, limit_s=600, cmdline=words)
+    kunit = [found[1] for found in (re.search(r"\] (not ok|ok) \d+ brk_ahead$", line) for line in said.lines) if found]
+    return Ended(said.ok and kunit == ["ok"], "".join(f"{line}\n" for line in (*said.lines, said.problem or "")))
+
+
 XEN_FUZZ = ("xen-test", "--debug", "--fuzz", "5000")
 
 
@@ -357,6 +369,9 @@ STAGES = {
         Stage("kernel", "the kernel's semantics, self-tests and fuzz, also with KASAN and lockdep", 15, _kernel,
               ("kernel-patches", "tests/kernel", *BENCH),
               ("linux", "linux-debug", "kernel-tests", "mm-selftests", "qemu"), memory_mib=2600),
+        Stage("newest", "the heap's half for upstream, on the newest kernel: its self-test and KUnit", 0.5, _newest,
+              ("kernel-patches/7.3", "tests/kernel", "recipes", "vm-configs/kconfig"),
+              (NEWEST_KERNEL, "newest-selftests", "kernel-tests", "qemu")),
         Stage("xen", "Xen's shadow page tables, with superpages and without, under small guests", 20, _xen,
               ("hypervisor/xen", "tests/xen", "agent", *BENCH),
               ("xen", "xen-debug", "xen-tests", "qemu"), memory_mib=2600),
