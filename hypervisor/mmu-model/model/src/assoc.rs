@@ -227,10 +227,14 @@ impl<V: Copy + Default> Assoc<V> {
         gone
     }
 
+    /// Key and entry of all that is in use.
+    pub fn entries(&self) -> impl Iterator<Item = (u64, &Slot<V>)> {
+        self.keys.iter().copied().zip(&self.slots).filter(|(key, _)| *key != UNUSED)
+    }
+
     /// How many entries `is` is true for.
     pub fn count(&self, mut is: impl FnMut(&Slot<V>) -> bool) -> u64 {
-        let used = self.keys.iter().zip(&self.slots).filter(|(key, _)| **key != UNUSED);
-        used.filter(|(_, slot)| is(slot)).count() as u64
+        self.entries().filter(|(_, slot)| is(slot)).count() as u64
     }
 
     /// How many entries are in use.

@@ -2,6 +2,7 @@
 //! One processor's MMU, generic over its organisation; `mmu/processor.rs` makes one of x86-64.
 
 mod processor;
+mod stale;
 
 use crate::address::{Machine, PageSize, Virtual};
 use crate::cache::{Caches, Served};
@@ -14,6 +15,7 @@ use crate::shortcut::{Again, Last, Recent, Recents};
 use crate::tlb::{Entry, Part, Tlb};
 use crate::walk::{Fault, Stop};
 use crate::x86::X86;
+pub use stale::{Looked, Said, Stale};
 
 /// The bank for what lies outside the region.
 const OUTSIDE: usize = Layer::COUNT;

@@ -215,6 +215,11 @@ impl<E: Entry> Tlb<E> {
         })
     }
 
+    /// Where each entry begins, and the entry.
+    pub fn entries(&self) -> impl Iterator<Item = (Virtual, &Slot<E>)> {
+        self.assoc.entries().map(|(key, slot)| (Virtual::new(key >> 5 << 12), slot))
+    }
+
     /// How many entries `is` is true for.
     pub fn count(&self, is: impl FnMut(&Slot<E>) -> bool) -> u64 {
         self.assoc.count(is)

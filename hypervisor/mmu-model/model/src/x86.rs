@@ -23,6 +23,7 @@ pub use events::Event;
 use steps::{Access, Walker};
 pub use tables::{Context, Control, Levels, Tables};
 use unit::{Parts, Unit};
+pub(crate) use walk::narrowed;
 
 /// Bits of a page-table entry (SDM vol. 3, 4.5; APM vol. 2, 5.3).
 pub mod bit {
@@ -71,6 +72,11 @@ impl X86 {
             root_tags: cpu.nested_root_tags.holds,
             confirms_faults: cpu.confirms_faults.holds,
         }
+    }
+
+    /// Half walks under an ASID: an address that they lead to, the level of their last entry, and what it said.
+    pub(crate) fn half_walks(&self, asid: u16) -> impl Iterator<Item = (Virtual, u8, steps::Partial)> {
+        self.parts.half_walks(asid)
     }
 
     /// Number the nested root; notes in the regime what that brings about.

@@ -4,6 +4,7 @@
 use mmu_model::cpu::Cpu;
 use mmu_trace::format::Fetches;
 
+use crate::check::Checks;
 use crate::follow::Stack;
 use crate::listeners::Traces;
 
@@ -18,7 +19,7 @@ pub struct Wanted {
     /// Send data through the model's caches.
     pub data: bool,
     /// The checking mode.
-    pub check: bool,
+    pub check: Checks,
     /// Where it is recorded.
     pub traces: Option<Traces>,
 }
@@ -26,7 +27,7 @@ pub struct Wanted {
 /// As QEMU passes them.
 pub fn arguments(words: &[String]) -> Result<Wanted, String> {
     let (mut out, mut cpu, mut stack, mut traces) = (None, None, None, None);
-    let (mut check, mut data, mut fetches) = (false, true, Fetches::Pages);
+    let (mut check, mut data, mut fetches) = (Checks::Nothing, true, Fetches::Pages);
     for word in words {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("{word:?} is no key=value"))?;
         match (key, value) {
@@ -41,13 +42,15 @@ pub fn arguments(words: &[String]) -> Result<Wanted, String> {
             ("stack", "hvm") => stack = Some(Stack::Hvm),
             ("stack", "pv") => stack = Some(Stack::Pv),
             ("data", "on" | "off") => data = value == "on",
-            ("check", "on" | "off") => check = value == "on",
+            ("check", "off") => check = Checks::Nothing,
+            ("check", "on") => check = Checks::Addresses,
+            ("check", "entries") => check = Checks::Entries,
             ("fetches", "pages") => fetches = Fetches::Pages,
             ("fetches", "lines") => fetches = Fetches::Lines,
             _ => return Err(format!("{word:?} is not known")),
         }
     }
-    if cpu.is_none() && (check || traces.is_none()) {
+    if cpu.is_none() && (check != Checks::Nothing || traces.is_none()) {
         return Err("no processor; add cpu=NAME, or only record with trace=PATH".into());
     }
     if fetches == Fetches::Lines && (cpu.is_some() || traces.is_none()) {
@@ -69,7 +72,10 @@ mod tests {
             let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
             arguments(&words).err().unwrap_or_default()
         };
-        assert_eq!(configured(&["out=o", "stack=pv", "cpu=zen2", "data=off", "check=on"]), "");
+        for check in ["check=on", "check=off", "check=entries"] {
+            assert_eq!(configured(&["out=o", "stack=pv", "cpu=zen2", "data=off", check]), "");
+        }
+        assert!(configured(&["check=all"]).contains("is not known"));
         assert!(configured(&["out=o", "stack=pv"]).contains("cpu=NAME"));
         assert!(configured(&["out=o", "cpu=zen2"]).contains("add stack="));
         assert!(configured(&["stack=pv", "cpu=zen2"]).contains("add out="));
@@ -82,6 +88,8 @@ mod tests {
             assert!(configured(&words).contains("is for recording only"), "{words:?}");
         }
         assert!(configured(&["fetches=all"]).contains("is not known"));
-        assert!(configured(&["trace=/dev/null", "out=o", "stack=pv", "check=on"]).contains("cpu=NAME"));
+        for check in ["check=on", "check=entries"] {
+            assert!(configured(&["trace=/dev/null", "out=o", "stack=pv", check]).contains("cpu=NAME"));
+        }
     }
 }

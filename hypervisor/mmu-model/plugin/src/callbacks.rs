@@ -142,9 +142,8 @@ pub unsafe extern "C" fn on_invlpga(_: c_uint, _: *mut c_void) {
 pub unsafe extern "C" fn on_vmrun(_: c_uint, _: *mut c_void) {
     // SAFETY: QEMU's callback, registered as one that reads registers.
     let plugin = unsafe { plugin() };
-    let awake = plugin.awake();
-    if let (true, Some(vcpu)) = (awake, &mut plugin.vcpu) {
-        plugin.follower.begins_vmrun(vcpu, &mut plugin.listeners);
+    if plugin.awake() {
+        plugin.vmrun();
     }
 }
 

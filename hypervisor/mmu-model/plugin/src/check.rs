@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The checking mode: every address that the model finds is compared with the one that the emulator used.
+//!
+//! The emulator forgets all translations at each entry of a guest and each exit, a processor with tags does not: where a
+//! hypervisor has changed a guest's tables without a flush, the model goes on by what it remembers. That is seen at an
+//! access that finds another address so; and before any access, if wanted, by a comparison of all that the model
+//! remembers under the ASID with the tables that a guest is entered with.
 
 use std::fmt::Debug;
 
 use mmu_model::address::{Machine, Virtual};
+use mmu_model::mmu::Looked;
 use mmu_model::walk::Stop;
 use mmu_model::x86::Context;
 use serde_json::{Value, json};
@@ -14,35 +20,73 @@ use crate::qemu::{self, MemInfo};
 /// Where the model finds a byte.
 pub type Found = Result<Machine, Stop<NoMemory>>;
 
+/// What is to be compared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum Checks {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Addresses, from power-on to power-off.
+    Addresses,
+    /// In regions only: addresses and, as a guest on tables of one dimension is entered, what is remembered under its
+    /// ASID with these tables.
+    Entries,
+}
+
+/// Mismatches are told up to this number, and counted beyond it.
+const TOLD: usize = 10;
+
 /// What was compared.
 #[derive(Default)]
 pub struct Check {
-    /// Whether it is on.
-    pub on: bool,
+    what: Checks,
     accesses: u64,
     fetches: u64,
     mismatches: u64,
     faults: u64,
     /// Accesses of which the emulator does not say where they went.
     unchecked: u64,
+    /// Entries of guests whose tables were looked at, what was looked at then, and what was not as the tables say.
+    guests: u64,
+    entries: u64,
+    stale: u64,
+    told: Vec<String>,
 }
 
 impl Check {
     /// Nothing compared yet.
-    pub fn new(on: bool) -> Self {
-        Self { on, ..Self::default() }
+    pub fn new(what: Checks) -> Self {
+        Self { what, ..Self::default() }
+    }
+
+    /// Whether anything is compared.
+    pub fn on(&self) -> bool {
+        self.what != Checks::Nothing
+    }
+
+    /// Whether something is outside of regions.
+    pub fn always(&self) -> bool {
+        self.what == Checks::Addresses
+    }
+
+    /// Whether what is remembered is.
+    pub fn entries(&self) -> bool {
+        self.what == Checks::Entries
     }
 
     /// The counts; none if it is off.
     pub fn to_json(&self) -> Option<Value> {
-        let Self { on, accesses, fetches, mismatches, faults, unchecked } = *self;
-        on.then(|| {
+        self.on().then(|| {
             json!({
-                "accesses": accesses,
-                "fetches": fetches,
-                "mismatches": mismatches,
-                "faults": faults,
-                "unchecked": unchecked,
+                "accesses": self.accesses,
+                "fetches": self.fetches,
+                "mismatches": self.mismatches,
+                "faults": self.faults,
+                "unchecked": self.unchecked,
+                "guests": self.guests,
+                "entries": self.entries,
+                "stale": self.stale,
+                "told": self.told,
             })
         })
     }
@@ -71,9 +115,22 @@ impl Check {
         self.judge(context, address, there.is_some_and(|there| code.begins(there)), code, found);
     }
 
+    /// A guest is entered in this context, and so much is remembered of it.
+    pub fn compare_entries(&mut self, context: &Context, looked: &Looked) {
+        self.guests += 1;
+        self.entries += looked.entries;
+        for stale in &looked.stale {
+            self.stale += 1;
+            let (held, tables) = (stale.held, stale.tables);
+            self.tell(|| {
+                format!("{:?}: entered with {held:x?}, where the tables say {tables:x?}; {context:x?}", stale.address)
+            });
+        }
+    }
+
     /// The emulator says that an access used this MMU index: what is read out of its handle must be the same.
     pub fn compare_index(&mut self, info: MemInfo, index: usize) {
-        if self.on && qemu::mmu_index(info) != index {
+        if self.on() && qemu::mmu_index(info) != index {
             self.mismatches += 1;
             eprintln!("mmu plugin: access {info:#x} has MMU index {index}; the handle's place for it has changed");
         }
@@ -81,7 +138,7 @@ impl Check {
 
     /// A block runs there: it must be where it was known to.
     pub fn compare_block(&mut self, known: Option<u64>, address: u64) {
-        if let Some(known) = known.filter(|known| self.on && *known != address) {
+        if let Some(known) = known.filter(|known| self.on() && *known != address) {
             self.mismatches += 1;
             eprintln!("mmu plugin: a block of code moved from {known:#x} to {address:#x} without a flush");
         }
@@ -91,9 +148,15 @@ impl Check {
         self.faults += u64::from(found.is_err());
         if !right {
             self.mismatches += 1;
-            if self.mismatches <= 10 {
-                eprintln!("mmu plugin: {address:?}: the emulator has {truth:x?}, the model {found:x?}; {context:x?}");
-            }
+            self.tell(|| format!("{address:?}: the emulator has {truth:x?}, the model {found:x?}; {context:x?}"));
+        }
+    }
+
+    fn tell(&mut self, what: impl FnOnce() -> String) {
+        if self.told.len() < TOLD {
+            let what = what();
+            eprintln!("mmu plugin: {what}");
+            self.told.push(what);
         }
     }
 }

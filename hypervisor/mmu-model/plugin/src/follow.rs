@@ -46,8 +46,14 @@ const EFER_LMA: u64 = 1 << 10;
 const EFER_NXE: u64 = 1 << 11;
 const TABLE: u64 = 0x000f_ffff_ffff_f000;
 
-/// Offset in the VMCB of the ASID, with TLB_CONTROL in the byte behind its four (APM vol. 2, appendix B).
+/// Offsets in the VMCB (APM vol. 2, appendix B): the ASID, with TLB_CONTROL in the byte behind its four; whether paging is
+/// nested, in bit 0; and what the guest's registers will be.
 const VMCB_ASID: u64 = 0x58;
+const VMCB_NESTED: u64 = 0x90;
+const VMCB_EFER: u64 = 0x4d0;
+const VMCB_CR4: u64 = 0x548;
+const VMCB_CR3: u64 = 0x550;
+const VMCB_CR0: u64 = 0x558;
 
 /// QEMU's MMU indexes of user code, and the first that is not a program's at all (target/i386/cpu.h).
 const MMU_USER: std::ops::RangeInclusive<u32> = 2..=3;
@@ -156,6 +162,16 @@ impl Registers {
         Self { cr0, cr3, cr4, efer, vmcb, ncr3, asid }
     }
 
+    /// Those that a VMRUN of this VMCB enters a guest with; none where paging is nested, or memory cannot be read.
+    fn of_guest(vcpu: &mut Vcpu, vmcb: u64) -> Option<Self> {
+        if vcpu.read(vmcb + VMCB_NESTED)? & 1 == 1 {
+            return None;
+        }
+        let [cr0, cr3, cr4, efer] = [VMCB_CR0, VMCB_CR3, VMCB_CR4, VMCB_EFER].map(|offset| vcpu.read(vmcb + offset));
+        let asid = asid_and_tlb_control(vcpu, vmcb).0;
+        Some(Self { cr0: cr0?, cr3: cr3?, cr4: cr4?, efer: efer?, vmcb, ncr3: 0, asid })
+    }
+
     /// None in modes that no system of the bench stays in: 32-bit paging.
     fn tables(&self) -> Option<Tables> {
         let levels = if self.cr4 & CR4_LA57 == 0 { Levels::Four } else { Levels::Five };
@@ -173,6 +189,19 @@ impl Registers {
         } else {
             Tables::Off
         })
+    }
+
+    fn context(&self, layer: Layer, user: bool) -> Option<Context> {
+        let control = Control {
+            wp: self.cr0 & CR0_WP != 0,
+            nxe: self.efer & EFER_NXE != 0,
+            smep: self.cr4 & CR4_SMEP != 0,
+            pge: self.cr4 & CR4_PGE != 0,
+            ..Control::default()
+        };
+        let tables = self.tables()?;
+        // One workload runs in a guest, and the agent sleeps beside it: all user code is counted as one process.
+        Some(Context { layer, space: 0, user, control, asid: self.asid, pcid: 0, tables })
     }
 }
 
@@ -298,8 +327,9 @@ impl Follower {
         self.stale = true;
     }
 
-    /// A VMRUN begins; its VMCB is in RAX. It needs the general registers.
-    pub fn begins_vmrun(&mut self, vcpu: &mut Vcpu, to: &mut Listeners) {
+    /// A VMRUN begins; its VMCB is in RAX. It needs the general registers. Where the guest translates by tables of one
+    /// dimension, it is entered in the context that is returned.
+    pub fn begins_vmrun(&mut self, vcpu: &mut Vcpu, to: &mut Listeners) -> Option<Context> {
         self.update(vcpu, to);
         self.entries += 1;
         let vmcb = vcpu.register(RAX);
@@ -309,6 +339,8 @@ impl Follower {
             to.invalidate(Event::AsidChange { from });
         }
         to.invalidate(Event::Vmrun { tlb_control, asid });
+        let guest = Registers::of_guest(vcpu, vmcb)?;
+        guest.context(Layer::GuestKernel, false).filter(|context| context.tables != Tables::Off)
     }
 
     /// An INVLPGA begins; the ASID is in ECX. It needs the general registers.
@@ -385,28 +417,11 @@ impl Follower {
     }
 
     fn set_context(&mut self, to: &mut Listeners) {
-        let registers = &self.registers;
-        let tables = registers.tables();
-        self.followed = tables.is_some();
-        let Some(tables) = tables else { return };
-        let control = Control {
-            wp: registers.cr0 & CR0_WP != 0,
-            nxe: registers.efer & EFER_NXE != 0,
-            smep: registers.cr4 & CR4_SMEP != 0,
-            pge: registers.cr4 & CR4_PGE != 0,
-            ..Control::default()
-        };
-        // One workload runs in a guest, and the agent sleeps beside it: all user code is counted as one process.
-        let context = Context {
-            layer: self.layer(),
-            space: 0,
-            user: self.user,
-            control,
-            asid: registers.asid,
-            pcid: 0,
-            tables,
-        };
-        to.set_context(&context);
+        let context = self.registers.context(self.layer(), self.user);
+        self.followed = context.is_some();
+        if let Some(context) = context {
+            to.set_context(&context);
+        }
     }
 }
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The MMU model, live in the emulated machine: a TCG plugin for qemu-system-x86_64 with one vCPU.
 //!
-//!     -plugin libmmu_plugin.so,out=FILE,stack=native|hvm|pv[,cpu=i7-3770][,data=off][,check=on][,trace=FILE]
-//!         [,fetches=lines]
+//!     -plugin libmmu_plugin.so,out=FILE,stack=native|hvm|pv[,cpu=i7-3770][,data=off][,check=on|entries]
+//!         [,trace=FILE][,fetches=lines]
 //!
 //! Counts between the region marks of agent/region.h, and appends to FILE one line of JSON at each region's end:
 //! `{"region": 1, "instructions": 2001, "vmrun": 0, "tlb_control": {…}, "cpu": …, "check": {…}, "trace": {…},
 //! "counters": {…}, "estimate": {…}, "perf": {…}}`. A region begins with empty TLBs, and outside it the plugin sleeps;
 //! with check=on it never does, and every machine address that the model finds is compared with the one that the
-//! emulator used. With trace= the region is recorded too, or, without cpu=, only that.
+//! emulator used. With check=entries that is done in regions only; and as a guest on tables of one dimension is entered,
+//! all that the model remembers under its ASID is compared with these tables: what they no longer say should have been
+//! flushed. With trace= the region is recorded too, or, without cpu=, only that.
 //!
 //! What hypervisor/qemu/plugin says of a region, a line says too, and of a mark that does not fit: a machine that has this
 //! plugin needs no other, which would cost an addition at each instruction more.
@@ -164,7 +166,7 @@ impl Plugin {
     }
 
     fn awake(&self) -> bool {
-        self.open || self.check.on
+        self.open || self.check.always()
     }
 
     /// An access, if it goes straight to the model. If not, nothing has happened.
@@ -184,9 +186,17 @@ impl Plugin {
     fn follows(&mut self, user: bool, upper: bool) -> bool {
         let Some(vcpu) = &mut self.vcpu else { return false };
         let followed = self.follower.at(vcpu, &mut self.listeners, user, upper);
-        let model_only = self.open && self.listeners.traces.is_none() && !self.check.on;
+        let model_only = self.open && self.listeners.traces.is_none() && !self.check.on();
         self.straight = if model_only { self.follower.straight(UPPER_HALF) } else { 0 };
         followed
+    }
+
+    /// A VMRUN begins.
+    fn vmrun(&mut self) {
+        let Some(vcpu) = &mut self.vcpu else { return };
+        let entered = self.follower.begins_vmrun(vcpu, &mut self.listeners);
+        let (true, Some(context), Some(mmu)) = (self.check.entries(), entered, &self.listeners.mmu) else { return };
+        self.check.compare_entries(&context, &mmu.stale(&mut Physical(vcpu), &context));
     }
 
     /// A load or store. `truth` asks the emulator where it went.
@@ -201,7 +211,7 @@ impl Plugin {
         let (memory, address) = (&mut Physical(vcpu), Virtual::new(address));
         if let Some(mmu) = &mut self.listeners.mmu {
             let found = mmu.access(memory, address, kind);
-            if self.check.on {
+            if self.check.on() {
                 self.check.compare(mmu.context(), address, truth(), &found);
             }
         }
@@ -266,7 +276,7 @@ impl Plugin {
         let (memory, address) = (&mut Physical(vcpu), Virtual::new(address));
         if let Some(mmu) = &mut self.listeners.mmu {
             let found = mmu.access(memory, address, Kind::Fetch);
-            if self.check.on {
+            if self.check.on() {
                 let there = found.as_ref().ok().and_then(|machine| memory.0.read(machine.raw()));
                 self.check.compare_code(mmu.context(), address, code, there, &found);
             }
@@ -281,7 +291,7 @@ impl Plugin {
     /// checking mode it is read always.
     fn address_of(&mut self, site: &mut Site) -> u64 {
         let known = site.address(self.flushes);
-        if let (Some(address), false) = (known, self.check.on) {
+        if let (Some(address), false) = (known, self.check.on()) {
             return address;
         }
         let Some(vcpu) = &mut self.vcpu else { return site.start };

@@ -42,6 +42,16 @@ impl Parts {
         }
     }
 
+    /// Half walks of one dimension or the guest's, under an ASID: an address that they lead to, how far, and what they say.
+    pub(crate) fn half_walks(&self, asid: u16) -> impl Iterator<Item = (Virtual, u8, Partial)> {
+        let of_asid = move |tag: u64| (tag ^ tag::pack(asid, 0, 0)) & tag::ASID == 0;
+        let entries = self.partial.iter().flat_map(|cache| cache.assoc.entries());
+        entries.filter(move |(_, slot)| of_asid(slot.tag)).map(|(key, slot)| {
+            let (address, level) = address_of_partial(key);
+            (address, level, slot.value)
+        })
+    }
+
     /// Forget partial walks, and translations of guest-physical addresses if they are meant; returns how many.
     pub(crate) fn forget(&mut self, reach: &Reach) -> u64 {
         let goes = |tag: u64| reach.takes_partial(tag);
@@ -105,6 +115,13 @@ pub(crate) struct Unit<'a, 'b, M> {
 const fn partial_key(address: u64, level: u8) -> (u64, u64) {
     let prefix = address << 7 >> 7 >> (3 + 9 * level as u32);
     (prefix, prefix << 3 | level as u64)
+}
+
+/// The first address that a partial walk with this key leads to, and its level.
+const fn address_of_partial(key: u64) -> (Virtual, u8) {
+    let level = (key & 7) as u8;
+    let address = key >> 3 << (3 + 9 * level as u32);
+    (Virtual::new(((address << 7) as i64 >> 7) as u64), level)
 }
 
 /// Key of a host's translation: the page's number, and its size.

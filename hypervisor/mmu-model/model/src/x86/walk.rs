@@ -117,7 +117,8 @@ impl Tree {
     }
 }
 
-const fn narrowed(rights: Rights, entry: u64) -> Rights {
+/// What is left of the rights above an entry.
+pub(crate) const fn narrowed(rights: Rights, entry: u64) -> Rights {
     let mut lost = Rights::from_index(0);
     lost = lost.and_if(entry & bit::USER == 0, Rights::USER);
     lost = lost.and_if(entry & bit::WRITE == 0, Rights::WRITE);
