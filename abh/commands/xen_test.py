@@ -5,6 +5,8 @@ Each test runs with nested paging, with shadow paging, and with superpages in th
 guest at work is saved and restored, migrated, watched, and destroyed; another loses all its shadows.
 Where superpages are on and the shadow had none, or off and something was counted, the test has failed. NAME-pae is the
 guest NAME in 32 bits with PAE. --fuzz runs the adversary beside a guest that watches its own memory.
+With --mmu-check, the MMU model keeps translations from one entry of a guest to the next, as a processor does and the
+emulator does not, so that a missing flush is seen.
 """
 
 from __future__ import annotations
@@ -40,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed", type=arguments.seed, metavar="N", help="with --fuzz: of what the adversary draws (default: 1)"
+    )
+    parser.add_argument(
+        "--mmu-check",
+        action="store_true",
+        help="the MMU model beside: a flush that is missing shows as a translation that the shadow does not have",
     )
     parser.add_argument(
         "--minutes",
@@ -91,10 +98,13 @@ def run(args: argparse.Namespace) -> int:
     todo = jobs(args)
     with output.report(args.json) as report:
         built = components.path_of("xen-debug" if args.debug or args.audit else "xen")
-        ended, _ = xen.run(todo, xen=built, limit_s=60 * args.minutes)
+        check = xen.MMU_CHECK if args.mmu_check else None
+        ended, _ = xen.run(todo, xen=built, limit_s=60 * args.minutes, mmu=check)
         for each in ended.verdicts:
             counters = " ".join(f"{name}={count}" for name, count in each.counters.items() if count)
             print(f"{each.outcome:8} {each.variant}  {each.reason}  {counters}".rstrip())
+            if each.checked:
+                print(f"    MMU model: {' '.join(f'{name}={count}' for name, count in each.checked.items())}")
             if each.outcome != "success" or each.variant.startswith(("test:fuzz", "drop:")):
                 print("".join(f"    {line}\n" for line in each.said), end="")
         for line in ended.complaints:

@@ -301,11 +301,11 @@ def _newest() -> Ended:
     return Ended(said.ok and kunit == ["ok"], "".join(f"{line}\n" for line in (*said.lines, said.problem or "")))
 
 
-XEN_FUZZ = ("xen-test", "--debug", "--fuzz", "5000")
+XEN_FUZZ = ("xen-test", "--debug", "--mmu-check", "--fuzz", "5000")
 
 
 def _xen() -> Ended:
-    """Each small guest, and a bounded run of the adversary on Xen with its assertions."""
+    """Each small guest, and a bounded run of the adversary on Xen with its assertions, with the MMU model beside."""
     return _each(partial(_abh, "xen-test"), partial(_abh, *XEN_FUZZ))
 
 
@@ -374,7 +374,7 @@ STAGES = {
               (NEWEST_KERNEL, "newest-selftests", "kernel-tests", "qemu")),
         Stage("xen", "Xen's shadow page tables, with superpages and without, under small guests", 20, _xen,
               ("hypervisor/xen", "tests/xen", "agent", *BENCH),
-              ("xen", "xen-debug", "xen-tests", "qemu"), memory_mib=2600),
+              ("xen", "xen-debug", "xen-tests", "qemu", "mmu"), memory_mib=2600),
         Stage("organisations", "whole runs through other organisations of page tables: `make organisations`",
               25, partial(_abh, "organisations"), (*MACHINES, "hypervisor/mmu-model"),
               ("mmu",), boots=("native", "kvm-hap", "kvm-shadow"), memory_mib=2600),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +25,10 @@ MOVED = {
 # A guest of tests/xen in 32 bits with PAE. Its paging is shadow only: by the sources, with nested paging QEMU's TCG
 # sets the accessed bit of a PDPTE, which is reserved there, and Xen then finds no way through the guest's tables.
 PAE = "-pae"
+# The MMU model beside: each address, and what is remembered of a guest with shadow paging each time that it is entered.
+MMU_CHECK = "stack=hvm,cpu=zen2,data=off,check=entries"
+COMPARED = ("accesses", "fetches", "guests", "entries")
+WRONG = ("mismatches", "faults", "stale")
 SWITCH = "XEN_DOMCTL_SHADOW_OP_SET_SUPERPAGES"
 
 
@@ -36,6 +41,7 @@ class Verdict:
     reason: str = "the host said nothing of it"
     counters: dict[str, int] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
+    checked: dict[str, int] = field(default_factory=dict)  # what the MMU model compared meanwhile, and what was wrong
 
 
 @dataclass
@@ -90,6 +96,32 @@ def read(lines: Iterable[str], jobs: Sequence[str]) -> list[Verdict]:
     return list(found.values())
 
 
+def compared(text: str, verdicts: Sequence[Verdict], jobs: Sequence[str]) -> list[str]:
+    """Gives each job's verdict what the MMU model compared meanwhile, and returns what was wrong.
+
+    The host marks each job as a region, with the guest beside it if there is one. The model counts from power-on.
+    """
+    names = [variant(job) for job in jobs if job.split()[0] not in ("key", "beside")]
+    by_name = {each.variant: each for each in verdicts}
+    before: dict[str, int] = dict.fromkeys((*COMPARED, *WRONG), 0)
+    told, wrong = 0, []
+    for name, line in zip(names, text.splitlines(), strict=False):
+        check = json.loads(line)["check"]
+        found = by_name[name].checked = {key: check[key] - before[key] for key in before}
+        if any(found[key] for key in WRONG):
+            counts = ", ".join(f"{found[key]} {key}" for key in WRONG)
+            wrong += [f"{name}: the MMU model: {counts}", *check["told"][told:]]
+        before, told = {key: check[key] for key in before}, len(check["told"])
+    return wrong + [f"{name}: {what}" for name in names if (what := _not_compared(by_name[name]))]
+
+
+def _not_compared(one: Verdict) -> str | None:
+    """What the model has not looked at, and should have: tables of 32 bits it does not follow."""
+    shadow = "~shadow" in one.variant and PAE not in one.variant
+    missing = [key for key in (*COMPARED[:2], *(COMPARED[2:] if shadow else ())) if not one.checked.get(key)]
+    return f"the MMU model compared no {', '.join(missing)}" if missing else None
+
+
 def try_prefix(patches: series.Series, built: Path) -> None:
     """Boots the Xen made of a prefix of its series: its control domain is para-virtual, guests are of each paging."""
     switched = any(SWITCH in (patches.folder / name).read_text() for name in patches.patches)
@@ -106,7 +138,7 @@ def try_prefix(patches: series.Series, built: Path) -> None:
 
 def run(jobs: Sequence[str], *, xen: Path, limit_s: float, mmu: str | None = None) -> tuple[Ended, emulated.Ended]:
     """Boots the host on that Xen (a folder), has it do the jobs (tests/xen/run), and returns what came of them, and how
-    the machine ended."""
+    the machine ended. `mmu` are arguments of the MMU model's plugin, if it is to check."""
     machine = spec.machine(MACHINE)
     # On a busy machine a Xen with its assertions boots for longer than the study's: what bounds all of it bounds that.
     machine = machine.model_copy(update={"cpu": machine.cpu + MORE_CPU, "boot_timeout_s": limit_s})
@@ -119,4 +151,7 @@ def run(jobs: Sequence[str], *, xen: Path, limit_s: float, mmu: str | None = Non
         complaints.append(f"{made.problem}\n{made.console}")
     elif ends != ["end host"] and ends != ["host"]:
         complaints.append(f"the host ended with: {'; '.join(ends)}")
-    return Ended(read(made.lines, jobs), complaints), made
+    verdicts = read(made.lines, jobs)
+    if mmu:
+        complaints += compared(made.region, verdicts, jobs)
+    return Ended(verdicts, complaints), made

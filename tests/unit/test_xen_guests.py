@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,57 @@ def test_guest_whose_writes_are_recorded_has_no_superpages_meanwhile() -> None:
     assert xen_test.unshown([on]) == []
     on.counters["during_live"] = 1
     assert xen_test.unshown([on]) == ["dirty:churn~shadow-1: during_live is 1, not 0"]
+
+
+CHECKED = [
+    "beside canary shadow 1 rounds=5", "test fuzz shadow 1", "key O", "test sizes shadow 0", "test sizes-pae shadow 1",
+    "test sizes hap 0",
+]  # fmt: skip
+
+
+def _lines(*changes: dict[str, int], told: tuple[str, ...] = ()) -> str:
+    """What the model says of each region: its counters go on from the last."""
+    sums = dict.fromkeys((*xen_guests.COMPARED, *xen_guests.WRONG), 0)
+    lines = []
+    for more in changes:
+        sums = {name: count + more.get(name, 0) for name, count in sums.items()}
+        lines.append(json.dumps({"check": {**sums, "told": told}}))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _compared(text: str) -> tuple[dict[str, xen_guests.Verdict], list[str]]:
+    verdicts = xen_guests.read([], CHECKED)
+    return {each.variant: each for each in verdicts}, xen_guests.compared(text, verdicts, CHECKED)
+
+
+def test_each_job_has_what_the_model_compared_meanwhile() -> None:
+    whole = {"accesses": 10, "fetches": 7, "guests": 5, "entries": 20}
+    narrow = {"accesses": 3, "fetches": 2}
+    verdicts, wrong = _compared(_lines(whole, whole, narrow, narrow))
+    assert wrong == []
+    nothing = dict.fromkeys(xen_guests.WRONG, 0)
+    assert verdicts["test:fuzz~shadow-1"].checked == verdicts["test:sizes~shadow-0"].checked == whole | nothing
+    assert verdicts["test:sizes~hap"].checked == narrow | {"guests": 0, "entries": 0} | nothing
+    assert verdicts["beside:canary~shadow-1"].checked == {}
+
+
+def test_what_the_model_finds_wrong_is_said_of_its_job() -> None:
+    whole = {"accesses": 10, "fetches": 7, "guests": 5, "entries": 20}
+    verdicts, wrong = _compared(_lines(whole, whole | {"stale": 2}, whole, whole, told=("an address",)))
+    assert wrong == ["test:sizes~shadow-0: the MMU model: 0 mismatches, 0 faults, 2 stale"]
+    assert verdicts["test:sizes~shadow-0"].checked["stale"] == 2
+    _, wrong = _compared(_lines(whole | {"mismatches": 1}, whole, whole, whole, told=("an address",)))
+    assert wrong == ["test:fuzz~shadow-1: the MMU model: 1 mismatches, 0 faults, 0 stale", "an address"]
+
+
+def test_a_job_of_which_the_model_compared_nothing_has_failed() -> None:
+    narrow = {"accesses": 3, "fetches": 2}
+    _, wrong = _compared(_lines(narrow, {}, narrow))
+    assert wrong == [
+        "test:fuzz~shadow-1: the MMU model compared no guests, entries",
+        "test:sizes~shadow-0: the MMU model compared no accesses, fetches, guests, entries",
+        "test:sizes~hap: the MMU model compared no accesses, fetches",
+    ]
 
 
 def test_the_limit_of_a_run_is_that_of_its_boot_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@
  *   ask drop DOMID 0|1   sets superpages in the shadow to what they are, which drops all shadows; says the nanoseconds
  *                        that it took, which are instructions in a machine that counts time by them
  *   ask dirty DOMID 0|1  ends or begins to record which pages the domain writes, as a live migration does
+ *   ask region 0|1       marks the end or the begin of a region, which the emulator's plugins report on
  *   ask pin DOMID 0|1    ends or begins to pin the cache attributes of 2 MiB at 16 MiB, to the write-back that they are
  */
 #include <fcntl.h>
@@ -18,6 +19,8 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
+
+#include "../../../agent/region.h"
 
 #define HYPERVISOR_sched_op 29
 #define SCHEDOP_remote_shutdown 4
@@ -104,6 +107,13 @@ int main(int argc, char **argv)
 	struct domctl *op = shared;
 	uint64_t start;
 
+	if (argc == 3 && !strcmp(argv[1], "region")) {
+		if (atoi(argv[2]))
+			abh_region_begin();
+		else
+			abh_region_end();
+		return 0;
+	}
 	if (shared == MAP_FAILED) {
 		perror("ask: /dev/xen/hypercall");
 		return 1;
@@ -117,7 +127,7 @@ int main(int argc, char **argv)
 	if (argc == 4 && !strcmp(argv[1], "pin"))
 		return pin(shared, atoi(argv[2]), atoi(argv[3]));
 	if (argc != 4 || (strcmp(argv[1], "drop") && strcmp(argv[1], "dirty"))) {
-		fputs("usage: ask suspend DOMID | ask drop|dirty|pin DOMID 0|1\n", stderr);
+		fputs("usage: ask suspend DOMID | ask drop|dirty|pin DOMID 0|1 | ask region 0|1\n", stderr);
 		return 2;
 	}
 	op->cmd = DOMCTL_shadow_op;
