@@ -301,11 +301,11 @@ def _newest() -> Ended:
     return Ended(said.ok and kunit == ["ok"], "".join(f"{line}\n" for line in (*said.lines, said.problem or "")))
 
 
-XEN_FUZZ = ("xen-test", "--debug", "--mmu-check", "--fuzz", "5000")
+XEN_FUZZ = ("xen-test", "tables", "--debug", "--mmu-check", "--fuzz", "5000")
 
 
 def _xen() -> Ended:
-    """Each small guest, and a bounded run of the adversary on Xen with its assertions, with the MMU model beside."""
+    """Each guest; and on Xen with its assertions, with the MMU model beside, page tables and a bounded adversary."""
     return _each(partial(_abh, "xen-test"), partial(_abh, *XEN_FUZZ))
 
 
