@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds Xen's test guests, one a folder of tests/xen, and packs them with what runs them.
+# Builds Xen's test guests, one a folder of tests/xen, small ones and Linux', and packs them with what runs them.
 # In: /main (the checkout); scratch: /obj; out: /out.
 set -eu
 cd /main/tests/xen
@@ -17,6 +17,16 @@ for name in */main.c; do
 	# shellcheck disable=SC2086
 	gcc $flags -m32 -march=i686 -Wno-format -o "/obj/tests/$name-pae" lib/start32.S lib/lib.c "$name/main.c"
 	[ ! -e "$name/xl.cfg" ] || tee "/obj/tests/$name.cfg" "/obj/tests/$name-pae.cfg" <"$name/xl.cfg" >/dev/null
+done
+# First processes of Linux guests, each alone in its initramfs: without a C library, which would be most of it. Nothing
+# may call memset() and the like.
+for name in */init.c; do
+	name=${name%/init.c}
+	mkdir "/obj/$name"
+	gcc -O2 -Wall -Wextra -Werror -ffreestanding -fno-pic -fno-stack-protector -fno-tree-loop-distribute-patterns \
+		-nostdlib -static -no-pie -Wl,--build-id=none -Wl,-z,noexecstack -Wl,-s -o "/obj/$name/init" "$name/init.c"
+	touch -d @0 "/obj/$name/init"
+	(cd "/obj/$name" && echo init | cpio --quiet -o -H newc --reproducible --owner=0:0) >"/obj/tests/$name.cpio"
 done
 # With the host's own C library: a static program would be ten times all of the guests.
 gcc -O2 -Wall -Wextra -Werror -Wl,-s -o /obj/tests/ask host/ask.c

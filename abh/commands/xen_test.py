@@ -4,7 +4,8 @@
 Each test runs with nested paging, with shadow paging, and with superpages in the shadow, as guests of one machine. One
 guest at work is saved and restored, migrated, watched, and destroyed; another loses all its shadows.
 Where superpages are on and the shadow had none, or off and something was counted, the test has failed. NAME-pae is the
-guest NAME in 32 bits with PAE. --fuzz runs the adversary beside a guest that watches its own memory.
+guest NAME in 32 bits with PAE; linux is a Linux guest, whose memory calls are drawn.
+--fuzz runs the adversary beside a guest that watches its own memory.
 With --mmu-check, the MMU model keeps translations from one entry of a guest to the next, as a processor does and the
 emulator does not, so that a missing flush is seen.
 """
@@ -23,6 +24,8 @@ ASKED = ("canary", "fuzz", "wide")  # run when asked for
 ROUNDS = {"churn": 3000, "wide": 3}
 # A live migration lets it go on meanwhile: the guest itself sees when it is over.
 UNTIL = {"migrate": "rounds=400 moved=1"}
+LINUX = "linux"
+LINUX_ROUNDS = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed", type=arguments.seed, metavar="N", help="with --fuzz: of what the adversary draws (default: 1)"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=arguments.whole(1, 10**6),
+        metavar="N",
+        help=f"of the Linux guest (default: {LINUX_ROUNDS})",
     )
     parser.add_argument(
         "--mmu-check",
@@ -66,9 +75,10 @@ def jobs(args: argparse.Namespace) -> list[str]:
     if not alone and not args.fuzz:
         alone = [*(name for name in xen.names() if name.removesuffix(xen.PAE) not in ASKED), *xen.MOVED]
     made = ["key O"] if args.audit else []
+    linux = f"rounds={args.rounds or LINUX_ROUNDS}"
     for name in alone:
         for each in VARIANTS[1:] if name.endswith(xen.PAE) else VARIANTS:
-            made += _one(name, each)
+            made += _one(name, each, linux if name == LINUX else "")
     seed = 1 if args.seed is None else args.seed
     for each in VARIANTS[1:] if args.fuzz else ():
         made += _one("fuzz", each, f"operations={args.fuzz} seed={seed}")
@@ -123,6 +133,7 @@ SHOWN = {
     "test:balloon": ("direct", "demoted_mapping", "promoted"),
     "test:grants": ("direct", "demoted_mapping"),
     "test:tables": ("direct", "demoted_table"),
+    "test:linux": ("direct", "demoted_table", "promoted"),
     "save:churn": ("before_live",),
     "migrate:churn": ("before_live",),
     "dirty:churn": ("before_live", "during_splintered_dirty", "live"),

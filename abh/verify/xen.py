@@ -58,9 +58,10 @@ class Ended:
 
 
 def names() -> list[str]:
-    """Every test: a folder of tests/xen with a main.c, as a guest in 64 bits and one in 32."""
-    folders = sorted(path.parent.name for path in TESTS.glob("*/main.c"))
-    return [name + kind for kind in ("", PAE) for name in folders]
+    """Every test: a folder of tests/xen with a main.c, as a guest in 64 bits and one in 32, or with an init.c, which is
+    the first process of a Linux guest."""
+    folders, linux = (sorted(path.parent.name for path in TESTS.glob(f"*/{source}")) for source in ("main.c", "init.c"))
+    return [name + kind for kind in ("", PAE) for name in folders] + linux
 
 
 def beside(test: str) -> list[str]:

@@ -31,7 +31,7 @@ JOBS = ["key O", "test sizes shadow 1 rounds=5", "test views hap 0", "test frame
 
 
 def _arguments(**given: Any) -> argparse.Namespace:
-    usual = {"tests": [], "audit": False, "fuzz": None, "seed": 1}
+    usual = {"tests": [], "audit": False, "fuzz": None, "seed": 1, "rounds": None}
     return argparse.Namespace(**(usual | given))
 
 
@@ -72,11 +72,15 @@ def test_jobs() -> None:
     assert [job for job in xen_test.jobs(_arguments(tests=["sizes"]))] == [
         "test sizes hap 0", "test sizes shadow 0", "test sizes shadow 1",
     ]  # fmt: skip
+    assert xen_test.jobs(_arguments(tests=["linux"], rounds=7))[2] == "test linux shadow 1 rounds=7"
     every = xen_test.jobs(_arguments())
+    assert "test linux hap 0 rounds=8" in every
     assert not any("canary" in job or "fuzz" in job or "test wide" in job for job in every)
     alone = [job for job in every if job.startswith("test ")]
-    asked = len(xen_guests.names()) // 2 - len(xen_test.ASKED)
-    assert len(alone) == (3 + 2) * asked and not any(job.split()[1:3] == ["sizes-pae", "hap"] for job in alone)
+    small = [name for name in xen_guests.names() if name.endswith(xen_guests.PAE)]
+    assert "linux" in xen_guests.names() and "linux-pae" not in small
+    assert len(alone) == (3 + 2) * (len(small) - len(xen_test.ASKED)) + 3
+    assert not any(job.split()[1:3] == ["sizes-pae", "hap"] for job in alone)
     assert "save churn shadow 1 rounds=3000" in every
     fuzz = xen_test.jobs(_arguments(fuzz=7, seed=3, audit=True))
     assert fuzz[0] == "key O"
