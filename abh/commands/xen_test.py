@@ -133,7 +133,7 @@ SHOWN = {
     "test:balloon": ("direct", "demoted_mapping", "promoted"),
     "test:grants": ("direct", "demoted_mapping"),
     "test:tables": ("direct", "demoted_table"),
-    "test:linux": ("direct", "demoted_table", "promoted"),
+    "test:linux": ("direct", "demoted_table"),
     "save:churn": ("before_live",),
     "migrate:churn": ("before_live",),
     "dirty:churn": ("before_live", "during_splintered_dirty", "live"),
