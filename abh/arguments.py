@@ -145,6 +145,12 @@ def _packages() -> list[str]:
     return sorted(package.PACKAGE.paths(CHECKOUT))
 
 
+def _itanium_modes() -> list[str]:
+    from abh.schema import spec
+
+    return list(spec.policies(group="itanium"))
+
+
 def _itanium_programs() -> list[str]:
     from abh.paths import CHECKOUT
     from abh.schema import thesis
@@ -175,6 +181,7 @@ NAMES: dict[str, Callable[[], list[str]]] = {
     "layer": _layers,
     "package": _packages,
     "stage": _stages,
+    "itanium-mode": _itanium_modes,
     "itanium-program": _itanium_programs,
     "xen-test": _xen_tests,
 }

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import argparse
 
-from abh import output
+from abh import arguments, output
 from abh.errors import Status
 
 HELP = "run GCC's tests of execution under Linux on the Itanium machine"
 LEVELS = ("O0", "O2", "O3")
-MODES = ("none", "sf", "lf", "none-lp", "sf-lp", "lf-lp")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--level", action="append", choices=LEVELS, help="of optimization; may be given again (default: all)"
     )
-    parser.add_argument("--mode", choices=MODES, default="lf-lp", help="default: %(default)s")
+    mode = parser.add_argument(
+        "--mode",
+        type=arguments.name("itanium-mode"),
+        default="lf-lp",
+        metavar="MODE",
+        help="of the walker: a policy of the group itanium (default: %(default)s)",
+    )
+    arguments.completed(mode, "itanium-mode")
     output.add_json(parser)
 
 

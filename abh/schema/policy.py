@@ -21,6 +21,7 @@ class GuestPolicy(Strict):
     sysfs: dict[SwitchPath, Word] = Field(default_factory=dict)  # written in the file's order
     env: dict[EnvName, Line] = Field(default_factory=dict)  # of the workload
     before: tuple[Word, ...] = ()  # a command that has said "ready" before the workload starts, and stays beside it
+    cmdline: Line = ""  # more of its kernel's command line, in an environment where each run boots its own kernel
 
 
 class HostPolicy(Strict):
@@ -120,6 +121,7 @@ class PolicyShelf(GroupedShelf[Policy]):
             sysfs={**base.guest.sysfs, **own.guest.sysfs},
             env={**base.guest.env, **own.guest.env},
             before=own.guest.before or base.guest.before,
+            cmdline=own.guest.cmdline or base.guest.cmdline,
         )
         host = HostPolicy(sysfs={**base.host.sysfs, **own.host.sysfs}, domain={**base.host.domain, **own.host.domain})
         vm = validate(

@@ -3,47 +3,29 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from abh import paths, schedule
-from abh.build import components, root
+from abh.build import components
+from abh.machine import itanium
+from abh.machine.itanium import Ended as Ended
+from abh.schema import spec
 
-KERNEL, RAMDISK = ("linux-ia64", "vmlinux"), ("itanium-initramfs", "initramfs.cpio")
-TORTURE = ("itanium-torture-linux", "initramfs.cpio")
+KERNEL, RAMDISK = ("linux-ia64", itanium.KERNEL_FILE), ("itanium-initramfs", itanium.RAMDISK_FILE)
+TORTURE = ("itanium-torture-linux", itanium.RAMDISK_FILE)
 KNOWN_FAILURES = paths.CHECKOUT / "tests/itanium/known-failures"
 WELL = "init: all is well"  # what tests/itanium/boot/init.c says at its end
 STEP = ("ok ", "FAILED ", "init: ")  # how its lines begin that are the same in every run
 
 # What the walker does (kernel-patches/6.1-ia64/vhpt), without superpages and with them, and the kernel's words for it.
-MODES = {
-    "none": "vhpt=none",
-    "sf": "",
-    "lf": "vhpt=lf",
-    "none-lp": "vhpt=none superpages=16M",
-    "sf-lp": "superpages=16M",
-    "lf-lp": "vhpt=lf superpages=16M",
-}
+MODES = {name: each.guest.cmdline for name, each in spec.policies(group="itanium").items()}
 SUPERPAGES = re.compile(r"^\d+K faulted (\d+) failed \d+ demoted (\d+)", re.MULTILINE)  # of /proc/superpages
 NOTHING = "none of GCC's programs ran"
 EARLY = 4  # at most so many walks before a mode has begun: two were counted
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a run of the machine ended."""
-
-    status: int  # 0: the kernel ended it; 1: it cannot go on, or has not ended; 2: it could not be started
-    console: str
-    report: str  # what the machine itself says
-    counted: Mapping[str, Any]  # empty where it was not started
 
 
 def _file(named: Path | None, of: tuple[str, str]) -> Path:
@@ -57,37 +39,27 @@ def run(
 
     live: what it prints is seen as it comes, and not kept.
     """
-    kernel, ramdisk = _file(kernel, KERNEL), _file(ramdisk, RAMDISK)
-    with tempfile.TemporaryDirectory(prefix="abh-itanium-") as scratch:
-        enter = root.enter(
-            root.path_of("build"),
-            read_only={"/in/machine": components.path_of("itanium"), "/in/kernel": kernel, "/in/ramdisk": ramdisk},
-            writable={"/out": Path(scratch)},
-            scratch="/in",
-        )
-        command = [*enter, "/in/machine/itanium", "/in/kernel", "--ramdisk", "/in/ramdisk", "--json", "/out/counted"]
-        streams = {} if live else {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        done = subprocess.run(  # type: ignore[call-overload]
-            [*command, *words], stdin=subprocess.DEVNULL, check=False, **streams
-        )
-        counted = Path(scratch, "counted")
-        said = [(text or b"").decode(errors="replace").replace("\r\n", "\n") for text in (done.stdout, done.stderr)]
-        return Ended(done.returncode, said[0], said[1], json.loads(counted.read_text()) if counted.exists() else {})
+    return itanium.run(words, kernel=_file(kernel, KERNEL), ramdisk=_file(ramdisk, RAMDISK), live=live)
 
 
 def build() -> None:
     """Builds the machine, its kernel and its RAM disk before machines that run side by side ask for them."""
-    for name in ("itanium", KERNEL[0], RAMDISK[0]):
+    for name in (itanium.COMPONENT, KERNEL[0], RAMDISK[0]):
         components.path_of(name)
+
+
+def side_by_side(runs: Iterable[Sequence[str]]) -> list[Ended]:
+    """How runs of the machine with these options end, in their order: as many at a time as there are processors."""
+    build()
+    with ThreadPoolExecutor(schedule.processors()) as pool:
+        return list(pool.map(run, runs))
 
 
 def boots_alike(modes: Sequence[str] = tuple(MODES)) -> tuple[bool, str]:
     """Whether the kernel boots to the end of its test, twice with the same console and counts, in each of these modes;
     and what is to say."""
-    build()
     said, steps = [], {}
-    with ThreadPoolExecutor(schedule.processors()) as pool:
-        ended = list(pool.map(lambda mode: run((f"--append={MODES[mode]}",)), [mode for mode in modes for _ in "12"]))
+    ended = side_by_side([f"--append={MODES[mode]}"] for mode in modes for _ in "12")
     for mode, one, other in zip(modes, ended[::2], ended[1::2], strict=True):
         if problem := fault(one) or differ(one, other) or unlike(mode, one.counted["counters"]):
             return False, f"{mode}: {problem}"
@@ -118,11 +90,8 @@ def unlike(mode: str, counters: Mapping[str, Any]) -> str:
 def fuzz(calls: int, modes: Sequence[str] = tuple(MODES)) -> tuple[bool, str]:
     """Whether so many random calls of memory (tests/itanium/fuzz) do what a plain model says, in each of these modes;
     what is to say."""
-    build()
-    with ThreadPoolExecutor(schedule.processors()) as pool:
-        runs = pool.map(lambda mode: run((f"--append={MODES[mode]} fuzz {calls}".replace("= ", "="),)), modes)
-        ended = dict(zip(modes, runs, strict=True))
-    for mode, one in ended.items():
+    ended = side_by_side([f"--append={MODES[mode]} fuzz {calls}".replace("= ", "=")] for mode in modes)
+    for mode, one in zip(modes, ended, strict=True):
         if problem := fault(one) or unlike(mode, one.counted["counters"]) or unshown(mode, one.console):
             return False, f"{mode}: {problem}"
     return True, f"{calls} random calls of memory ({', '.join(modes)}) as a plain model has them\n"

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from abh import schedule
 from abh.errors import AbhError
 from abh.schema.thesis import Counter, Mode, Program, programs
 from abh.verify import itanium
@@ -53,20 +51,21 @@ def superpages(console: str) -> dict[str, int]:
     return {size: int(count) for size, count in FAULTED.findall(console)}
 
 
-def _once(program: Program, mode: Mode, rounds: int) -> itanium.Ended:
+def _words(program: Program, mode: Mode, rounds: int) -> str:
     superpages = itanium.MODES[mode].replace("=16M", f"={program.superpages}")
-    words = f"{superpages} {program.words} {program.name} {rounds}"
-    ended = itanium.run((f"--append={words.strip()}",))
+    return f"{superpages} {program.words} {program.name} {rounds}".strip()
+
+
+def _check(ended: itanium.Ended, program: Program, mode: Mode, rounds: int) -> None:
     if problem := itanium.fault(ended) or itanium.unlike(mode, ended.counted["counters"]):
         raise AbhError(
             "a program of the thesis did not end well",
             where=f"{program.path}, mode {mode}, {rounds} rounds",
             got=problem.strip().splitlines()[-1],
             expected=itanium.WELL,
-            next_step=f"look at its console: bin/abh itanium --append='{words.strip()}'",
+            next_step=f"look at its console: bin/abh itanium --append='{_words(program, mode, rounds)}'",
             tail=problem,
         )
-    return ended
 
 
 def row(program: Program, mode: Mode, few: itanium.Ended, many: itanium.Ended) -> Row:
@@ -80,10 +79,10 @@ def row(program: Program, mode: Mode, few: itanium.Ended, many: itanium.Ended) -
 
 def study(pairs: Iterable[tuple[Program, Mode]]) -> list[Row]:
     """A row for each program and mode, in this order; as many machines run as there are processors."""
-    itanium.build()
     wanted = [(program, mode, rounds) for program, mode in pairs for rounds in program.rounds]
-    with ThreadPoolExecutor(schedule.processors()) as pool:
-        ended = list(pool.map(lambda each: _once(*each), wanted))
+    ended = itanium.side_by_side([f"--append={_words(*each)}"] for each in wanted)
+    for one, each in zip(ended, wanted, strict=True):
+        _check(one, *each)
     two = zip(wanted[::2], ended[::2], ended[1::2], strict=True)
     return [row(program, mode, few, many) for (program, mode, _), few, many in two]
 
