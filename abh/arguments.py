@@ -120,6 +120,14 @@ def _workloads(group: str) -> Callable[[], list[str]]:
     return names
 
 
+def _study_workloads() -> list[str]:
+    """Those of `abh study`: its own, and those of an environment alone."""
+    from abh.schema import spec
+
+    groups = {"", *(each.group for each in spec.environments(on_demand=True).values())}
+    return sorted(name for group in groups for name in spec.workloads(group=group))
+
+
 def _groups() -> list[str]:
     from abh.schema import spec
 
@@ -171,7 +179,7 @@ def _xen_tests() -> list[str]:
 
 
 NAMES: dict[str, Callable[[], list[str]]] = {
-    "workload": _workloads(""),
+    "workload": _study_workloads,
     "program": _workloads("compat"),
     "environment": _shelf("ENVIRONMENT"),
     "policy": _shelf("POLICY"),

@@ -116,7 +116,7 @@ def _made(args: argparse.Namespace) -> tuple[Result, Path]:
     from abh import progress
     from abh.model import mmu
     from abh.schema import result
-    from abh.study import cell, draws, faults, graph, local, matrix
+    from abh.study import cell, computers, draws, faults, graph, local, matrix
 
     here = args.machine == "local"
     one = cell.Cell.of(
@@ -130,7 +130,7 @@ def _made(args: argparse.Namespace) -> tuple[Result, Path]:
         every_fetch=args.every_fetch,
         draws=len(draws.numbers(args.draws)),
     )
-    folder = _folder(args, Path(one.workload.group, one.policy.group))
+    folder = _folder(args, Path(*dict.fromkeys((one.workload.group, one.policy.group))))
     path = folder / f"{one.run}.json"
     repeats = not (args.free_running or here)
     # The trace, and what perf would print, are no part of a result.
@@ -152,7 +152,8 @@ def _made(args: argparse.Namespace) -> tuple[Result, Path]:
         if one.draws > 1:
             made = _all_draws(one, folder)
         else:
-            made = graph.perform(one, folder, local.run if here else partial(cell.run, heard=heard), repeats=repeats)
+            once = local.run if here else partial(computers.of(one).run, heard=heard)
+            made = graph.perform(one, folder, once, repeats=repeats)
     if args.perf:
         print("".join(f"{each}\n" for each in perf), end="")
     else:

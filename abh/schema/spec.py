@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from abh.errors import AbhError
+from abh.errors import AbhError, Status
 from abh.paths import CHECKOUT
 from abh.schema.keys import (
     InsidePath,
@@ -93,6 +93,7 @@ class Environment(Spec):
     host_lacks: tuple[KernelPath, ...] = ()
     host_huge: HostHuge | None = None
     domain_settings: Annotated[tuple[SnakeName, ...], AfterValidator(no_repeat)] = ()  # of `host.domain`, that it has
+    group: Name | Literal[""] = ""  # of policies and workloads that are for it alone; it has no other policies
 
     @model_validator(mode="after")
     def _fits_hypervisor(self) -> Environment:
@@ -147,15 +148,15 @@ class Machine(Spec):
     """vm-configs/machines/<name>.toml: the emulated computer."""
 
     architecture: Name = "x86-64"  # vm-configs/architectures/<architecture>.toml
-    emulator: Name = "qemu"  # the component that emulates it
+    emulator: Name = "qemu"  # the component that emulates it: QEMU, or the Itanium machine
     kernel: Name = "linux"  # the component whose vmlinuz it boots
-    cpu: Word  # QEMU's -cpu
+    cpu: Word  # QEMU's -cpu; of the Itanium machine, its costs: hypervisor/itanium/costs/<cpu>.toml
     memory_mib: PerSize
     qemu_args: tuple[Word, ...]
     kernel_cmdline: Line
     boot: Literal["linux", "xen"]
     xen_cmdline: Line | None = None  # iff boot is xen
-    root: Literal["guest", "host"]  # the image it boots
+    root: Literal["guest", "host", "ia64"]  # the image it boots
     boot_timeout_s: Positive
 
     @model_validator(mode="after")
@@ -256,6 +257,25 @@ def environments(root: Path = CHECKOUT, *, on_demand: bool = False) -> dict[str,
     """The study's environments, checked against machine and domain; with those that run on demand, too, or without."""
     found = ENVIRONMENT.all(root).items()
     return {name: _fits(each, root) for name, each in found if on_demand or not each.on_demand}
+
+
+def check_together(workload: Workload, environment: Environment, policy: Policy, root: Path = CHECKOUT) -> None:
+    """Refuses a policy or a workload that is for another environment."""
+    own = environment.group
+    apart = {each.group for each in ENVIRONMENT.all(root).values()} - {"", own}
+    for label, each, lost in (
+        ("policy", policy, bool(own) and policy.group != own),
+        ("workload", workload, False),
+    ):
+        if lost or each.group in apart:
+            fit = [other.name for other in ENVIRONMENT.all(root).values() if other.group == each.group in apart]
+            raise AbhError(
+                f"{label} `{each.name}` is not for environment `{environment.name}`",
+                got=f"{label} of the " + (f"group {each.group}" if each.group else "study"),
+                expected=f"a {label} of the group {own}" if lost else f"environment {' or '.join(fit)}",
+                next_step="`abh list` shows the groups",
+                status=Status.USAGE,
+            )
 
 
 def policies(root: Path = CHECKOUT, group: str = "") -> dict[str, Policy]:
@@ -380,7 +400,8 @@ def _fits(env: Environment, root: Path) -> Environment:
             next_step=did_you_mean(env.domain, domains, "write the domain's file"),
         )
     machine_ = MACHINE.load(known[env.machine])
-    needs = {"none": ("linux", "guest"), "kvm": ("linux", "host"), "xen": ("xen", "host")}[env.hypervisor]
+    alone = ("linux", "guest" if machine_.root == "host" else machine_.root)
+    needs = {"none": alone, "kvm": ("linux", "host"), "xen": ("xen", "host")}[env.hypervisor]
     if (machine_.boot, machine_.root) != needs:
         raise AbhError(
             f"this machine cannot carry hypervisor {env.hypervisor}",

@@ -19,8 +19,8 @@ from xml.sax.saxutils import escape
 
 from abh import paths
 from abh.build import cache, components, root, series
-from abh.errors import AbhError
-from abh.machine import emulated
+from abh.errors import AbhError, Status
+from abh.machine import emulated, itanium
 from abh.model import mmu
 from abh.schema import result, spec
 from abh.schema.result import Result, Value
@@ -117,15 +117,27 @@ class Cell:
         """Loads the specs that `<workload>@<environment>~<policy>` names; options are the last fields."""
         run = spec.Run.parse(name)
         environment = spec.environment(run.environment)
-        return cls(
-            run,
-            size,
-            spec.workload(run.workload),
-            environment,
-            spec.policy(run.policy),
-            spec.machine(environment.machine),
-            **options,
-        )
+        workload, policy = spec.workload(run.workload), spec.policy(run.policy)
+        spec.check_together(workload, environment, policy)
+        return cls(run, size, workload, environment, policy, spec.machine(environment.machine), **options)
+
+    def __post_init__(self) -> None:
+        """Refuses what only QEMU's machines have."""
+        options = {
+            "--free-running": not self.icount,
+            "--explain": self.explain,
+            "--mmu": self.mmu,
+            "--trace": self.trace,
+            "--draws": self.draws > 1,
+        }
+        if itanium.runs(self.machine) and (given := [name for name, is_given in options.items() if is_given]):
+            raise AbhError(
+                "the Itanium machine has no such option",
+                where=str(self.run),
+                got=", ".join(given),
+                next_step="leave it out: it counts what its own MMU does in every run",
+                status=Status.USAGE,
+            )
 
     @property
     def name(self) -> str:
@@ -135,6 +147,8 @@ class Cell:
     @property
     def components(self) -> list[str]:
         """The components that its machine is made of."""
+        if itanium.runs(self.machine):
+            return itanium.component_names(self.machine)
         return emulated.component_names(self.machine, self.workload.group, mmu=self.model is not None)
 
     @property
@@ -208,6 +222,15 @@ def setup_text(cell: Cell) -> str:
     """What the machine is told before it is frozen: all that the guest's creation depends on, no policy, no cell."""
     modules = "\n".join([*module_lines(cell), "end"])
     return f"end\n@host\n{modules}\n@domain\n{domain_xml(cell)}"
+
+
+def told(cell: Cell) -> list[str]:
+    """All that decides what a cell does and says, but for what the machine is made of."""
+    # Where the parts are decides nothing; what they are, their keys say.
+    here = Path()
+    somewhere = emulated.Parts(here, here, here, here, here if cell.machine.boot == "xen" else None)
+    words = emulated.qemu_words(cell.machine, cell.size, somewhere, icount=cell.icount, resumed=True, mmu=cell.model)
+    return [cell_text(cell), setup_text(cell), *words]
 
 
 @dataclass

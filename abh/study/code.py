@@ -44,10 +44,10 @@ def _meaning(tree: ast.Module) -> str:
     return ast.dump(tree)
 
 
-def modules(sources: Path = SOURCES) -> dict[str, Path]:
-    """The modules that judge a cell: name to file."""
+def modules(start: str = START, sources: Path = SOURCES) -> dict[str, Path]:
+    """The modules that judge a cell, from the one where that begins: name to file."""
     found: dict[str, Path] = {}
-    wanted = [START]
+    wanted = [start]
     while wanted:
         name = wanted.pop()
         path = _file(name, sources)
@@ -59,11 +59,11 @@ def modules(sources: Path = SOURCES) -> dict[str, Path]:
 
 
 @functools.cache
-def digest(sources: Path = SOURCES) -> str:
+def digest(start: str = START, sources: Path = SOURCES) -> str:
     """Names what that code does."""
     # Two threads that parse at once confuse Python 3.11: "AST constructor recursion depth mismatch".
     with _PARSING:
-        found = modules(sources).items()
+        found = modules(start, sources).items()
         return cache.key_of(
             *(f"{name} {_meaning(ast.parse(path.read_text(encoding='utf-8')))}" for name, path in found)
         )

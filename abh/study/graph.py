@@ -14,7 +14,7 @@ from abh.errors import AbhError
 from abh.schedule import Step
 from abh.schema import result, spec
 from abh.schema.result import Result
-from abh.study import cell, code, draws, matrix
+from abh.study import cell, code, computers, draws, matrix
 
 ROOT_MINUTES = 0.7
 BOOT_MINUTES = 0.6
@@ -75,7 +75,8 @@ def of_cells(cells: Sequence[cell.Cell], folder: Path, told: Told) -> list[Step]
 
     A cell whose result in `folder` still holds is not run again, which is known only once all that it is made of is.
     """
-    code.digest()  # once, and now: the code that runs may be edited before the first cell ends
+    for start in {computers.of(one).__name__ for one in cells}:
+        code.digest(start)  # once, and now: the code that runs may be edited before the first cell ends
     steps: dict[str, Step] = {}
     first: dict[tuple[object, ...], cell.Cell] = {}
     for one in cells:
@@ -105,7 +106,7 @@ def of_cells(cells: Sequence[cell.Cell], folder: Path, told: Told) -> list[Step]
 
 def _told(one: cell.Cell) -> tuple[object, ...]:
     """What a cell is, but for the name of its policy."""
-    return (one.environment.name, one.workload.name, one.size, cell.cell_text(one), one.model, one.draws)
+    return (one.environment.name, one.workload.name, one.size, *computers.of(one).told(one), one.model, one.draws)
 
 
 def _last(one: cell.Cell) -> str:
@@ -117,7 +118,7 @@ def of_boot(one: cell.Cell) -> list[Step]:
     """The step that boots a cell's machine once, and then those that build all that it and the cell are made of."""
     names = one.components
     name = f"boot {spec.of_group(f'{one.environment.name} {one.size}', one.workload.group)}"
-    boot = Step(name, partial(cell.frozen_state, one), frozenset(names), BOOT_MINUTES, _memory(one))
+    boot = Step(name, partial(computers.of(one).frozen_state, one), frozenset(names), BOOT_MINUTES, _memory(one))
     return [boot, *of_components(names)]
 
 
@@ -139,7 +140,7 @@ def perform(
     """Runs a cell and keeps its result; an error on the way to one is a result, too, as the report is to say it."""
     depends = matrix.fingerprint(one) if repeats else matrix.NO_REPEAT
     try:
-        made = (run or cell.run)(one)
+        made = (run or computers.of(one).run)(one)
     except AbhError as error:
         made = cell.result_of(one, "error", str(error), {})
     if schedule.stopping.is_set():  # the machine was ended by us: that says nothing of the cell

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from abh.build import cache, components
 from abh.errors import AbhError, Status
 from abh.files import write_text
-from abh.machine import emulated
 from abh.paths import CHECKOUT
 from abh.schema import result, spec
 from abh.schema.strict import did_you_mean
-from abh.study import cell, code
+from abh.study import cell, code, computers, itanium
 
 # In the mark of a run that would not repeat to the digit (free-running, or on this machine): it holds for no study.
 NO_REPEAT = "not to be repeated"
@@ -43,18 +42,38 @@ def select(
     """Names of the runs of the matrix, or of a part of it; the long ones (Xen, then KVM) first.
 
     Under the study's policies or those of another `group`, and of the study's workloads or those `of` another group.
+    Where a group is an environment's own, it is of that one, with the workloads of the group and those of the study
+    that can be had there.
     """
     if group:
         _chosen("group of policies", spec.groups(), [group])
     _check_group(policies or (), group)
-    _check_workloads(workloads or (), of)
-    known = spec.environments(on_demand=bool(environments))
-    return [
-        str(spec.Run(workload, environment, policy))
+    own = [name for name, each in spec.environments(on_demand=True).items() if group and each.group == group]
+    _check_environments(environments or (), group, own)
+    _check_workloads(workloads or (), {of, group} if own else {of})
+    known = own or spec.environments(on_demand=bool(environments))
+    of_group = spec.workloads(group=group) if own else {}
+    found = [
+        spec.Run(workload, environment, policy)
         for environment in reversed(_chosen("environment", known, environments))
         for policy in _chosen("policy", spec.policies(group=group), policies)
-        for workload in _chosen("workload", spec.workloads(group=of), workloads)
+        for workload in _chosen("workload", spec.workloads(group=of) | of_group, workloads)
     ]
+    return [str(run) for run in found if workloads or not own or not itanium.why_not(spec.workload(run.workload))]
+
+
+def _check_environments(names: Sequence[str], group: str, own: Sequence[str]) -> None:
+    """Refuses an environment that has other policies than those of the group."""
+    for name in names:
+        if name not in spec.ENVIRONMENT.paths(CHECKOUT) or (theirs := spec.environment(name).group) == group:
+            continue
+        if theirs or own:
+            raise AbhError(
+                f"environment `{name}` has policies of " + (f"the group {theirs}" if theirs else "the study"),
+                got=f"--group {group}" if group else "no --group",
+                next_step=f"add --group {theirs}" if theirs else f"leave --group out, or name {' or '.join(own)}",
+                status=Status.USAGE,
+            )
 
 
 def _check_group(policies: Sequence[str], group: str) -> None:
@@ -71,15 +90,16 @@ def _check_group(policies: Sequence[str], group: str) -> None:
             )
 
 
-def _check_workloads(names: Sequence[str], of: str) -> None:
+def _check_workloads(names: Sequence[str], of: Collection[str]) -> None:
     """Refuses a workload of another group, and says how it is run."""
     for name in names:
-        own = spec.workload(name).group if name in spec.WORKLOAD.paths(CHECKOUT) else of
-        if own != of:
+        own = spec.workload(name).group if name in spec.WORKLOAD.paths(CHECKOUT) else None
+        if own is not None and own not in of:
+            by = f"study --group {own}" if own in spec.groups() else own or "study"
             raise AbhError(
                 f"workload `{name}` is of " + (f"the group {own}" if own else "the study"),
                 got=name,
-                next_step=f"`abh {own or 'study'}` runs it, as `abh run` does",
+                next_step=f"`abh {by}` runs it, as `abh run` does",
                 status=Status.USAGE,
             )
 
@@ -96,11 +116,8 @@ def fingerprint(one: cell.Cell) -> str:
     specs = [one.workload, one.environment, one.machine, spec.architecture(one.machine.architecture)]
     parts = [each.model_dump_json(exclude=said) for each in specs]
     # Of a policy only what the machine is told decides anything: its name does not.
-    parts += [one.size, cell.cell_text(one), cell.setup_text(one), str(one.draws), str(one.explain), code.digest()]
-    # Where the parts are decides nothing; what they are, their keys say.
-    here = Path()
-    somewhere = emulated.Parts(here, here, here, here, here if one.machine.boot == "xen" else None)
-    parts += emulated.qemu_words(one.machine, one.size, somewhere, icount=one.icount, resumed=True, mmu=one.model)
+    computer = computers.of(one)
+    parts += [one.size, *computer.told(one), str(one.draws), str(one.explain), code.digest(computer.__name__)]
     parts += [one.linux.name] if one.linux else []
     parts += [components.key_of(each) for each in one.components]
     return cache.key_of(*parts)

@@ -37,11 +37,11 @@ def changes(sources: Path) -> Callable[[str, str, str], bool]:
     """Whether a module's change, some text put in another's place, changes the digest."""
 
     def after(name: str, old: str, new: str) -> bool:
-        before = code.digest.__wrapped__(sources)
+        before = code.digest.__wrapped__(sources=sources)
         text = (sources / name).read_text()
         assert old in text
         (sources / name).write_text(text.replace(old, new, 1))
-        return bool(code.digest.__wrapped__(sources) != before)
+        return bool(code.digest.__wrapped__(sources=sources) != before)
 
     return after
 

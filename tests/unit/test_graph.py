@@ -207,7 +207,7 @@ def test_what_is_edited_while_a_cell_runs_is_no_part_of_its_result(study, monkey
 
 def test_a_study_names_its_code_before_it_builds(study, monkeypatch):
     told = []
-    monkeypatch.setattr(code, "digest", lambda: told.append("code"))
+    monkeypatch.setattr(code, "digest", lambda start: told.append("code"))
     monkeypatch.setattr(components, "path_of", lambda name: told.append("built"))
     study(RUN)
     assert told[0] == "code"

@@ -38,7 +38,8 @@ def test_a_part_of_it_is_what_was_named():
 
 
 def test_an_environment_on_demand_runs_when_it_is_named():
-    lazy = [name for name, each in spec.environments(on_demand=True).items() if each.on_demand]
+    every = spec.environments(on_demand=True).items()
+    lazy = [name for name, each in every if each.on_demand and not each.group]
     assert lazy and not set(lazy) & spec.environments().keys()
     assert not [name for name in matrix.select() if spec.Run.parse(name).environment in lazy]
     named = matrix.select(workloads=["mcf"], environments=lazy, policies=["thp"])
@@ -86,7 +87,7 @@ def fingerprint(tmp_path, monkeypatch) -> Callable[..., str]:
         monkeypatch.setattr(spec, name, functools.partial(getattr(spec, name), root=copy))
     monkeypatch.setattr(root, "path_of", lambda name: Path(f"/roots/{name}-0"))
     monkeypatch.setattr(root, "contents", lambda name: root.Contents({name: PACKAGES.get(name, "1")}))
-    monkeypatch.setattr(code, "digest", lambda: code_digest.__wrapped__(copy))
+    monkeypatch.setattr(code, "digest", lambda start: code_digest.__wrapped__(start, copy))
     monkeypatch.setattr(source, "fetch", lambda base: source.Source(base.package, base.version, ()))
 
     def of(run: str = RUN, size: str = "smoke", **options: object) -> str:

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <stdint.h>
+#define PRIu64 "lu"
+#define PRIx64 "lx"

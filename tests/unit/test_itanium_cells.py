@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT
+"""Cells on the Itanium machine: which there are, what the machine is told, and what its answers become."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abh.errors import AbhError, Status
+from abh.machine import itanium as machine
+from abh.schema import costs, result, spec
+from abh.schema.result import Result
+from abh.study import cell, code, computers, itanium, matrix
+
+RUN = "tlb-overflow@itanium~sf-lp"
+ANSWER = "ABH out answer: 5f592c78dab0c580"
+OF_SIDE = {theirs: 0 for theirs, _, _ in itanium.OF_SIDE}
+
+
+def counts(**more: Any) -> dict[str, Any]:
+    """What the machine has counted at a mark."""
+    mmu = {"instruction": OF_SIDE, "data": OF_SIDE, "walks": 0, "walks_missed": 0, "aborts": {}, "faults": {}}
+    return {"instructions": 0, "uncollected": 0, "idle": 0, "counters": {**mmu, **more.pop("counters", {})}, **more}
+
+
+BEFORE = counts(instructions=100, idle=7, counters={"faults": {"DataTlb": 3}, "aborts": {"Attribute": 1}})
+AFTER = counts(
+    instructions=2_000_000_100,
+    uncollected=40,
+    idle=7,
+    counters={
+        "data": {**OF_SIDE, "lookups": 90, "first_misses": 50, "second_misses": 10, "walker_insertions": 4},
+        "instruction": {**OF_SIDE, "second_misses": 2, "walker_insertions": 2},
+        "walks": 10,
+        "aborts": {"Attribute": 3, "NotPresent": 2},
+        "faults": {"DataTlb": 8, "VhptData": 1},
+    },
+)
+CONSOLE = f"""
+ABH begin
+{ANSWER}
+ABH value minor_faults 30
+ABH value major_faults 0
+ABH value rss_peak_kib 4096
+ABH value superpages_64k 2
+ABH value superpages_16384k 1
+ABH value superpages_failed 0
+ABH value superpages_demoted 5
+ABH end exit 0
+"""
+ENDED = machine.Ended(0, CONSOLE, "reset", {"marks": [[itanium.BEGIN, BEFORE], [itanium.END, AFTER]]})
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = result.Provenance(commit="1", series={}, components={}, roots={}, command="abh run", seed=1,
+                             machine="one", when="2026-01-01T00:00:00+00:00")  # fmt: skip
+    monkeypatch.setattr(cell, "provenance", lambda _: made)
+
+
+def judged(ended: machine.Ended = ENDED, run: str = RUN) -> Result:
+    return itanium.judged(cell.Cell.of(run, "smoke"), ended)
+
+
+# --- which cells there are --------------------------------------------------------------------------------------
+
+
+def test_the_modes_of_the_walker_are_the_environments_own_policies() -> None:
+    names = matrix.select(["tlb-overflow"], group="itanium")
+    assert names == [f"tlb-overflow@itanium~{mode}" for mode in ("none", "sf", "lf", "none-lp", "sf-lp", "lf-lp")]
+    assert "itanium" not in {spec.Run.parse(name).environment for name in matrix.select()}
+
+
+def test_a_group_runs_the_workloads_that_can_be_had_there() -> None:
+    ran = {spec.Run.parse(name).workload for name in matrix.select(group="itanium")}
+    assert {"tlb-overflow", "set-conflict", "cactus"} <= ran
+    assert "sqlite" not in ran
+
+
+@pytest.mark.parametrize(
+    ("run", "what"),
+    [
+        ("tlb-overflow@itanium~thp", "policy `thp` is not for environment `itanium`"),
+        ("tlb-overflow@native~lf", "policy `lf` is not for environment `native`"),
+    ],
+)
+def test_a_policy_of_another_environment_is_wrong_usage(run: str, what: str) -> None:
+    with pytest.raises(AbhError, match=what) as caught:
+        cell.Cell.of(run, "smoke")
+    assert caught.value.status == Status.USAGE
+
+
+def test_policies_of_the_study_are_not_chosen_there() -> None:
+    with pytest.raises(AbhError, match="environment `itanium` has policies of the group itanium") as caught:
+        matrix.select(environments=["itanium"])
+    assert caught.value.next_step == "add --group itanium"
+
+
+@pytest.mark.parametrize(
+    "options", [{"icount": False}, {"explain": True}, {"mmu": "zen2"}, {"trace": Path("t")}, {"draws": 3}]
+)
+def test_what_only_qemu_has_is_wrong_usage(options: dict[str, Any]) -> None:
+    with pytest.raises(AbhError, match="no such option"):
+        cell.Cell.of(RUN, "smoke", **options)
+
+
+def test_a_workload_that_cannot_be_built_for_it_is_skipped() -> None:
+    made = itanium.run(cell.Cell.of("sqlite@itanium~sf", "smoke"))
+    assert made.outcome == "skip" and "libsqlite3" in str(made.reason)
+    assert "built by" in str(itanium.why_not(spec.workload("cpython").model_copy(update={"packages": ()})))
+
+
+# --- what the machine is told -----------------------------------------------------------------------------------
+
+
+def test_the_policy_is_words_of_the_kernels_command_line() -> None:
+    words = itanium.told(cell.Cell.of("tlb-overflow@itanium~lf-lp", "smoke"))
+    assert words[words.index("--command-line") + 1].endswith(" vhpt=lf superpages=16M")
+    assert words[words.index("--memory") + 1] == "512"
+    assert "\narg --regions\n" in words[6] and "\nrequire /proc/superpages\n" in words[6]
+
+
+def test_the_cell_is_a_file_of_the_ram_disk() -> None:
+    archive, found = machine.archive({"cell": b"ABHCELL 2\n", "empty": b""}), {}
+    while archive:  # as Documentation/driver-api/early-userspace/buffer-format.rst has it
+        assert archive[:6] == b"070701"
+        mode, length, name_length = (int(archive[at : at + 8], 16) for at in (14, 54, 94))
+        begin = -(-(110 + name_length) // 4) * 4
+        name = archive[110 : 110 + name_length]
+        found[name] = (mode, archive[begin : begin + length])
+        archive = archive[-(-(begin + length) // 4) * 4 :]
+    assert found == {
+        b"cell\0": (0o100444, b"ABHCELL 2\n"),
+        b"empty\0": (0o100444, b""),
+        b"TRAILER!!!\0": (0o100444, b""),
+    }
+
+
+def test_its_own_code_and_costs_are_part_of_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = cell.Cell.of(RUN, "smoke")
+    assert computers.of(one) is itanium and computers.of(cell.Cell.of("sqlite@native~thp", "smoke")) is cell
+    assert {"abh.study.itanium", "abh.study.cell", "abh.machine.itanium"} <= set(code.modules(itanium.__name__))
+    assert "abh.study.itanium" not in code.modules()
+    before = itanium.told(one)
+    table = costs.of("madison")
+    dearer = table.model_copy(update={"software": table.software.model_copy(update={"high": 114})})
+    monkeypatch.setattr(costs, "of", lambda cpu: dearer)
+    assert itanium.told(one) != before
+
+
+def test_its_components_are_machine_kernel_and_ram_disk() -> None:
+    assert cell.Cell.of(RUN, "smoke").components == ["itanium", "linux-ia64", "ia64-initramfs"]
+
+
+# --- what the answers become ------------------------------------------------------------------------------------
+
+
+def test_what_lies_between_the_marks_is_the_cells() -> None:
+    made = judged()
+    values = {name: each.value for name, each in made.values.items()}
+    assert made.outcome == "success", made.reason
+    assert (values["instructions"], values["instructions_in_handlers"], values["elapsed"]) == (2_000_000_000, 40, 2.0)
+    assert (values["data_tlb_lookups"], values["data_tlb_misses_l1"], values["data_tlb_misses_l2"]) == (90, 50, 10)
+    assert (values["instruction_tlb_walker_insertions"], values["data_tlb_walker_insertions"]) == (2, 4)
+    assert (values["walks_ended"], values["walks_ended_attribute"], values["walks_ended_not_present"]) == (4, 2, 2)
+    assert (values["vector_data_tlb"], values["vector_vhpt_data"]) == (5, 1)
+    assert (values["superpages_64k"], values["superpages_demoted"], values["rss_peak_kib"]) == (2, 5, 4096)
+    assert values["regions"] is not None or made.values["regions"].reason  # the workload's own metrics
+
+
+def test_superpages_count_by_their_bytes() -> None:
+    huge, regular = 2 * 64 + 16384, 27 * 16
+    assert judged().values["alloc_ratio"].value == pytest.approx(huge / (huge + regular))
+
+
+def test_cycles_are_counts_times_costs_and_are_modelled() -> None:
+    values, table = judged().values, costs.of("madison")
+    for end in ("low", "high"):
+        hit, software = getattr(table.walker_hit, end), getattr(table.software, end)
+        assert values[f"reload_cycles_{end}"].value == 6 * hit + 6 * software
+        assert values[f"cycles_a_reload_{end}"].value == (6 * hit + 6 * software) / 12
+        assert values[f"fault_cycles_{end}"].value == 30 * getattr(table.page_fault, end)
+        assert {values[f"{name}_{end}"].kind for name in ("reload_cycles", "cycles_a_reload")} == {"modelled"}
+    silent = replace(ENDED, counted={"marks": [[itanium.BEGIN, BEFORE], [itanium.END, BEFORE]]})
+    assert judged(silent).values["cycles_a_reload_low"].value is None
+
+
+@pytest.mark.parametrize(
+    ("ended", "outcome", "what"),
+    [
+        (replace(ENDED, console=CONSOLE.replace("5f59", "0000")), "failure", "answer is not the one expected"),
+        (replace(ENDED, console=CONSOLE.replace("exit 0", "signal 11")), "failure", "ended with signal 11"),
+        (replace(ENDED, console=CONSOLE.replace("exit 0", "skip no /proc/vhpt")), "skip", "no /proc/vhpt"),
+        (replace(ENDED, console="booting\n", report="a wild jump"), "crash", "a wild jump"),
+        (machine.Ended(machine.LATE, "booting\n", "no end within 400 s", {}), "crash", "no end within 400 s"),
+        (replace(ENDED, counted={"marks": []}), "error", "0 marks"),
+        (replace(ENDED, counted={"marks": [[itanium.END, AFTER], [itanium.BEGIN, BEFORE]]}), "error", "2 marks"),
+    ],
+)
+def test_how_a_cell_ends_is_its_outcome(ended: machine.Ended, outcome: str, what: str) -> None:
+    made = judged(ended)
+    assert made.outcome == outcome
+    assert what in str(made.reason)
