@@ -27,6 +27,7 @@ SECTIONS = (
     (60, "others", "Other policies, other mallocs"),
     (80, "paper", "Beside the paper"),
     (90, "organisations", "Other page tables and TLB refills"),
+    (100, "itanium", "Itanium"),
 )
 
 

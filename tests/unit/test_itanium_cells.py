@@ -11,6 +11,8 @@ import pytest
 
 from abh.errors import AbhError, Status
 from abh.machine import itanium as machine
+from abh.report import figures
+from abh.report.study import read_study
 from abh.schema import costs, result, spec
 from abh.schema.result import Result
 from abh.study import cell, code, computers, itanium, matrix
@@ -186,6 +188,20 @@ def test_cycles_are_counts_times_costs_and_are_modelled() -> None:
         assert {values[f"{name}_{end}"].kind for name in ("reload_cycles", "cycles_a_reload")} == {"modelled"}
     silent = replace(ENDED, counted={"marks": [[itanium.BEGIN, BEFORE], [itanium.END, BEFORE]]})
     assert judged(silent).values["cycles_a_reload_low"].value is None
+
+
+def test_the_report_has_the_modes_beside_each_other(tmp_path: Path) -> None:
+    for run in ("tlb-overflow@itanium~sf", RUN):
+        result.write(judged(run=run), tmp_path / "itanium" / f"{run}.json")
+    study, figure = read_study(tmp_path), figures.load(figures.FIGURES / "itanium.py")
+    rows = {(row["policy"], row["quantity"]): row for row in figure.table(study)}
+    assert rows["sf-lp", "misses"]["value"] == 12 and rows["sf-lp", "walker_share"]["value"] == 0.5
+    assert rows["sf-lp", "cycles_a_reload_low"]["kind"] == "modelled"
+    assert rows["sf-lp", "cycles_a_reload_high"]["value"] == (25 + 113) / 2
+    html = str(figure.render(study))
+    assert "51.50\N{EN DASH}69.00" in html  # a reload
+    assert "reference: thesis, vortex" in html and "61.47" in html
+    assert html.count("not run</li>") == 1  # of the other modes, said once
 
 
 @pytest.mark.parametrize(

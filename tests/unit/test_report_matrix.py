@@ -144,6 +144,8 @@ OTHERS: dict[str, dict[str, int]] = {
     "sqlite@kvm-hap~abh-fragmented": {"huge_fallbacks": 90, "free_hugepages": 0},
     "set-conflict@native~abh-no-offset": {"congruent": 18},
     "mcf@xen-shadow~thp-xen2m": {"host_huge_kib": 51200},
+    "matrix@itanium~sf": {"superpages_demoted": 0, "walks_ended": 7},
+    "matrix@itanium~sf-lp": {"superpages_demoted": 3, "walks_ended": 90},
 }
 EXPLAINED = {"faults_huge": (12, "count"), "faults_not_covered": (900, "count"), "faults_not_anon": (88, "count")}
 LEVELS = ("user", "kernel", "root")
