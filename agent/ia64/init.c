@@ -20,12 +20,19 @@ enum { CELL_BYTES = 8192, MAX_WORDS = 64 };
  * Marks of what is counted: a hint that the machine tells its user (MARKS in its crate `cpu`), and a nop to any other.
  * "memory" keeps the compiler from moving loads and stores across.
  */
+#ifndef MARK
 #define MARK(number) __asm__ volatile("hint.m %0" : : "i"(number) : "memory")
+#endif
 enum { BEGIN = 0x61621, END = 0x61622 };
 
 enum { CREATE = 0101, TRUNCATE = 01000, CHILD = 17, ALARM = 14, OUTPUT_LINES = 200, SIZES = 16 };
-#define OUTPUT "/output"
-#define SUPERPAGES "/proc/superpages"
+/* Another where the agent is tried on a plain Linux. */
+#ifndef ROOT
+#define ROOT ""
+#endif
+#define CELL ROOT "/cell"
+#define OUTPUT ROOT "/output"
+#define SUPERPAGES ROOT "/proc/superpages"
 
 struct cell {
 	char *argv[MAX_WORDS + 1], *environment[MAX_WORDS + 1], *cwd;
@@ -134,7 +141,7 @@ static void read_cell(struct cell *cell)
 	static char text[CELL_BYTES];
 	char *at = text, *line;
 
-	if (read_file("/cell", text, sizeof(text)) <= 0)
+	if (read_file(CELL, text, sizeof(text)) <= 0)
 		finish("error there is no cell");
 	line = next_line(&at);
 	if (!line || strcmp(line, HEAD))
