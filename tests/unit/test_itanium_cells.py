@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from abh import schedule
+from abh.build import components, root
 from abh.errors import AbhError, Status
 from abh.machine import itanium as machine
 from abh.report import figures
 from abh.report.study import read_study
 from abh.schema import costs, result, spec
 from abh.schema.result import Result
-from abh.study import cell, code, computers, itanium, matrix
+from abh.study import cell, code, computers, graph, itanium, matrix
 
 RUN = "tlb-overflow@itanium~sf-lp"
 ANSWER = "ABH out answer: 5f592c78dab0c580"
@@ -155,6 +158,32 @@ def test_its_own_code_and_costs_are_part_of_the_fingerprint(monkeypatch: pytest.
 
 def test_its_components_are_machine_kernel_and_ram_disk() -> None:
     assert cell.Cell.of(RUN, "smoke").components == ["itanium", "linux-ia64", "ia64-initramfs"]
+
+
+def test_a_study_boots_each_cell_and_not_again_what_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    booted: list[str] = []
+
+    def boot(words: Sequence[str], *, ramdisk: Path, **_: object) -> machine.Ended:
+        assert ramdisk.read_bytes().startswith(b"packed070701")  # the workloads, and behind them the cell
+        booted.append(words[words.index("--command-line") + 1])
+        return ENDED
+
+    def study(*modes: str) -> graph.Told:
+        cells = [cell.Cell.of(f"tlb-overflow@itanium~{mode}", "smoke") for mode in modes]
+        told = graph.Told(len(cells), lambda *_: None)
+        schedule.run(graph.of_cells(cells, tmp_path / "results", told), workers=1).check()
+        return told
+
+    (tmp_path / machine.RAMDISK_FILE).write_bytes(b"packed")
+    monkeypatch.setattr(components, "path_of", lambda name: tmp_path)
+    monkeypatch.setattr(components, "key_of", lambda name: name)
+    monkeypatch.setattr(root, "contents", lambda name: root.Contents({}))
+    monkeypatch.setattr(machine, "run", boot)
+    assert not study("sf", "lf-lp").bad
+    assert sorted(line.partition("quiet")[2] for line in booted) == ["", " vhpt=lf superpages=16M"]
+    assert study("sf", "lf-lp").held == 2 and len(booted) == 2
+    monkeypatch.setattr(components, "key_of", lambda name: f"another {name}" if name == "linux-ia64" else name)
+    assert study("sf").held == 0 and len(booted) == 3
 
 
 # --- what the answers become ------------------------------------------------------------------------------------
