@@ -100,13 +100,9 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
     #[allow(clippy::cast_precision_loss)]
     let speed = count as f64 / seconds / 1e6;
     if let Some(path) = &arguments.json {
-        let counted = serde_json::json!({
-            "instructions": count,
-            "uncollected": machine.cpu.uncollected,
-            "idle": machine.idle,
-            "seconds": seconds,
-            "counters": machine.cpu.mmu.counters(),
-        });
+        let mut counted = serde_json::to_value(machine.counted())?;
+        counted["seconds"] = seconds.into();
+        counted["marks"] = serde_json::to_value(&machine.marks)?;
         std::fs::write(path, format!("{counted:#}\n"))?;
     }
     if let Some(path) = &arguments.save {

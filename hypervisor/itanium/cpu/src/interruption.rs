@@ -43,7 +43,13 @@ pub enum Stop {
     Reached,
     /// Firmware did a break with this immediate, which is over: the next instruction is the one behind it.
     Called(u64),
+    /// A program has marked its place by this number ([`MARKS`]), which is over likewise.
+    Marked(u64),
 }
+
+/// Immediates of `hint.m` by which a program tells whoever runs the machine where it is: "ab" in ASCII, then which mark.
+/// To a processor that does not know a hint it is a `nop`, so a mark takes no privilege and changes nothing.
+pub const MARKS: std::ops::RangeInclusive<u64> = 0x6_1620..=0x6_162f;
 
 /// What ends an instruction early.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,6 +58,8 @@ pub enum Trouble {
     Interruption(Box<Interruption>),
     /// Ours.
     Stuck(Box<Stuck>),
+    /// A mark of a program's.
+    Mark(u64),
 }
 
 /// What executing something gives.

@@ -49,7 +49,8 @@ impl Entry {
 const UNFINISHED: u32 = 64;
 
 impl Cpu {
-    /// Executes until this many instructions have been, or a few more, or firmware calls, or something stops it.
+    /// Executes until this many instructions have been, or a few more, or firmware calls, a program marks its place, or
+    /// something stops it.
     pub fn run(&mut self, bus: &mut dyn Bus, until: u64) -> Result<Stop, Stuck> {
         let mut decoded = std::mem::take(&mut self.decoded);
         if decoded.0.is_empty() {
@@ -65,6 +66,10 @@ impl Cpu {
                     Some(immediate) => Ok(Stop::Called(immediate)),
                     None => self.deliver(&interruption).map(|()| Stop::Reached),
                 },
+                Err(Trouble::Mark(number)) => {
+                    self.over();
+                    Ok(Stop::Marked(number))
+                }
                 Err(Trouble::Stuck(stuck)) => Err(*stuck),
             };
         }
@@ -81,9 +86,15 @@ impl Cpu {
         if !self.firmware.contains(&(at & !(1 << 63))) {
             return None;
         }
+        self.over();
+        interruption.iim
+    }
+
+    /// An instruction that does nothing here, and ends the run, is over.
+    fn over(&mut self) {
         self.instructions += 1;
         (self.ip, self.slot) = if self.slot == 2 { (self.ip + 16, 0) } else { (self.ip, self.slot + 1) };
-        interruption.iim
+        self.psr &= !psr::ONCE;
     }
 
     fn bundle(&mut self, decoded: &mut Decoded, bus: &mut dyn Bus) -> Done {

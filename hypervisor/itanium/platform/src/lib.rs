@@ -20,4 +20,4 @@ pub mod snapshot;
 pub mod uart;
 
 pub use itanium_cpu::Stuck;
-pub use machine::{End, Machine, Refused, Setup};
+pub use machine::{Counted, End, Machine, Refused, Setup};

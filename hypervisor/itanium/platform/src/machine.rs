@@ -3,6 +3,7 @@
 
 use itanium_cpu::{Cpu, Stop, Stuck};
 use itanium_mmu::config::Config;
+use itanium_mmu::counters::Counters;
 use serde::{Deserialize, Serialize};
 
 use crate::board::Board;
@@ -58,6 +59,19 @@ const EPOCH: u64 = 1_767_225_600;
 /// Instructions between two looks at the console.
 const STEP: u64 = 1 << 20;
 
+/// What had been counted when a program marked its place, or when a run ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Counted {
+    /// Instructions executed.
+    pub instructions: u64,
+    /// Of these, those while interruptions were not collected.
+    pub uncollected: u64,
+    /// See [`Machine::idle`].
+    pub idle: u64,
+    /// Of the MMU.
+    pub counters: Counters,
+}
+
 /// A machine that runs.
 #[derive(Serialize, Deserialize)]
 pub struct Machine {
@@ -67,6 +81,9 @@ pub struct Machine {
     pub board: Board,
     /// Instructions that a processor would have executed while this one waited for an interrupt.
     pub idle: u64,
+    /// Marks of programs ([`itanium_cpu::interruption::MARKS`]), in their order, each with what had been counted then.
+    #[serde(default)]
+    pub marks: Vec<(u64, Counted)>,
     kernel: Kernel,
 }
 
@@ -94,7 +111,7 @@ impl Machine {
         cpu.set_firmware(map::CALLS);
         cpu.set_backing_store(map::STACK.start);
         cpu.set_gr(28, PARAMETERS, false);
-        Ok(Self { cpu, board, idle: 0, kernel })
+        Ok(Self { cpu, board, idle: 0, marks: vec![], kernel })
     }
 
     /// Runs until so many instructions have been executed, or the machine ends. What it writes to its console is told as
@@ -112,10 +129,17 @@ impl Machine {
                         return Ok(end);
                     }
                 }
+                Stop::Marked(number) => self.marks.push((number, self.counted())),
                 Stop::Reached if self.cpu.instructions >= until => return Ok(End::Limit),
                 Stop::Reached => {}
             }
         }
+    }
+
+    /// What has been counted until now.
+    pub fn counted(&self) -> Counted {
+        let Cpu { instructions, uncollected, ref mmu, .. } = self.cpu;
+        Counted { instructions, uncollected, idle: self.idle, counters: mmu.counters().clone() }
     }
 
     /// Time: beats of the interval timer since the machine started.

@@ -167,6 +167,25 @@ fn waiting_for_nothing_is_a_report() {
 }
 
 #[test]
+fn a_mark_keeps_what_was_counted_and_changes_nothing() {
+    let text = |first: u64, last: u64| {
+        format!("mov r8=1\nhint.m {first:#x}\nmov r9=2\nadds r8=5,r8\nhint.m 0x0\nhint.m {last:#x}\nadds r8=7,r8")
+    };
+    let mut machine = boot(kernel(&text(0x61621, 0x61622), ""));
+    let mut other = boot(kernel(&text(1, 2), ""));
+    assert_eq!(run(&mut machine).0, Ok(End::Limit));
+    assert_eq!(run(&mut other).0, Ok(End::Limit));
+    assert_eq!(machine.cpu.gr(8), (13, false));
+    assert_eq!(machine.counted().instructions, other.counted().instructions);
+    assert_eq!(machine.cpu.state(), other.cpu.state());
+    let [(first, ref before), (last, ref after)] = machine.marks[..] else { panic!("{:?}", machine.marks) };
+    assert_eq!((first, last), (0x61621, 0x61622));
+    // The rest of the first mark's bundle, three of three, and of the second's all up to the mark.
+    assert_eq!(after.instructions - before.instructions, 2 + 3 * 3 + 1);
+    assert!(other.marks.is_empty());
+}
+
+#[test]
 fn what_cannot_be_started_is_refused() {
     let good = kernel("", "");
     let refused = |setup: Setup| Machine::boot(&setup).err().expect("it is refused").0;

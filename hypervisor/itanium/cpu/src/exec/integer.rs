@@ -2,8 +2,9 @@
 //! Integers: sums, logic, extensions, moves of constants (SDM vol. 3, A1 to A5, I5 to I9, I29, X2).
 
 use super::{Handler, Name, Op};
+use crate::bus::Bus;
 use crate::cpu::Cpu;
-use crate::interruption::Done;
+use crate::interruption::{Done, MARKS, Trouble};
 
 pub(super) fn of(name: Name) -> Option<Handler> {
     Some(match name {
@@ -38,6 +39,7 @@ pub(super) fn of(name: Name) -> Option<Handler> {
         ("clz", _) => |c, _, o| c.one(o, o.r3, |b| u64::from(b.leading_zeros())),
         ("mpy4", _) => |c, _, o| c.two(o, |a, b| (a & 0xffff_ffff) * (b & 0xffff_ffff)),
         ("mpyshl4", _) => |c, _, o| c.two(o, |a, b| ((a >> 32) * (b & 0xffff_ffff)) << 32),
+        ("hint.m", _) => Cpu::hint,
         (name, _) if name.starts_with("nop.") || name.starts_with("hint.") => Cpu::nothing,
         _ => return None,
     })
@@ -49,6 +51,12 @@ const fn pointer(sum: u64, base: u64) -> u64 {
 }
 
 impl Cpu {
+    /// Does nothing, but that a program may mark its place by it.
+    fn hint(&mut self, _: &mut dyn Bus, op: &Op) -> Done {
+        let number = op.imm as u64;
+        if MARKS.contains(&number) { Err(Trouble::Mark(number)) } else { Ok(()) }
+    }
+
     /// r1 of r2 and r3.
     #[inline]
     pub(super) fn two(&mut self, op: &Op, f: impl Fn(u64, u64) -> u64) -> Done {
