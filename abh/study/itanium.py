@@ -22,7 +22,7 @@ from abh.schema.workload import Workload
 from abh.study import cell
 from abh.study.cell import Cell
 
-BEGIN, END = 0x61621, 0x61622  # marks: agent/ia64/init.c
+BEGIN, END = 0x41, 0x42  # marks: agent/ia64/init.c
 HZ = 10**9  # of virtual time: an instruction takes a beat of the timer
 CELL_FILE = "cell"  # at the top of the RAM disk
 PAGE_KIB = 16  # of vm-configs/kconfig/linux-ia64

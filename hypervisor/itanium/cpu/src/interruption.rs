@@ -47,9 +47,10 @@ pub enum Stop {
     Marked(u64),
 }
 
-/// Immediates of `hint.m` by which a program tells whoever runs the machine where it is: "ab" in ASCII, then which mark.
+/// Immediates of `hint.m` by which a program tells whoever runs the machine where it is. GNU as writes
+/// the first of them as 0x10; 0 is a pause.
 /// To a processor that does not know a hint it is a `nop`, so a mark takes no privilege and changes nothing.
-pub const MARKS: std::ops::RangeInclusive<u64> = 0x6_1620..=0x6_162f;
+pub const MARKS: std::ops::RangeInclusive<u64> = 0x40..=0x4f;
 
 /// What ends an instruction early.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -171,7 +171,7 @@ fn a_mark_keeps_what_was_counted_and_changes_nothing() {
     let text = |first: u64, last: u64| {
         format!("mov r8=1\nhint.m {first:#x}\nmov r9=2\nadds r8=5,r8\nhint.m 0x0\nhint.m {last:#x}\nadds r8=7,r8")
     };
-    let mut machine = boot(kernel(&text(0x61621, 0x61622), ""));
+    let mut machine = boot(kernel(&text(0x41, 0x42), ""));
     let mut other = boot(kernel(&text(1, 2), ""));
     assert_eq!(run(&mut machine).0, Ok(End::Limit));
     assert_eq!(run(&mut other).0, Ok(End::Limit));
@@ -179,7 +179,7 @@ fn a_mark_keeps_what_was_counted_and_changes_nothing() {
     assert_eq!(machine.counted().instructions, other.counted().instructions);
     assert_eq!(machine.cpu.state(), other.cpu.state());
     let [(first, ref before), (last, ref after)] = machine.marks[..] else { panic!("{:?}", machine.marks) };
-    assert_eq!((first, last), (0x61621, 0x61622));
+    assert_eq!((first, last), (0x41, 0x42));
     // The rest of the first mark's bundle, three of three, and of the second's all up to the mark.
     assert_eq!(after.instructions - before.instructions, 2 + 3 * 3 + 1);
     assert!(other.marks.is_empty());
