@@ -150,7 +150,7 @@ class Machine(Spec):
     architecture: Name = "x86-64"  # vm-configs/architectures/<architecture>.toml
     emulator: Name = "qemu"  # the component that emulates it: QEMU, or the Itanium machine
     kernel: Name = "linux"  # the component whose vmlinuz it boots
-    cpu: Word  # QEMU's -cpu; of the Itanium machine, its costs: hypervisor/itanium/costs/<cpu>.toml
+    cpu: Word  # QEMU's -cpu; of the Itanium machine, its costs: vm-configs/costs/<cpu>.toml
     memory_mib: PerSize
     qemu_args: tuple[Word, ...]
     kernel_cmdline: Line
