@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import mmap
 import os
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ from tests.policy import rig as rigs
 
 PATIENCE_S = 90
 MADV_COLD = 20
+ROOM_MIB = 512  # more than a guest of these tests touches
 
 
 @pytest.fixture(scope="session")
@@ -76,6 +78,7 @@ class Host:
 
     rig: rigs.Rig
     connection: Any
+    fallbacks: int = 0  # of this machine when a guest was started last
 
     def abh(self, *words: str, status: int | None = 0) -> Ran:
         return self.abh_plain(*words, "--connect", self.rig.uri, status=status)
@@ -92,6 +95,7 @@ class Host:
 
     def start(self, one: domain.Domain) -> Evidence:
         """Starts it, and waits for the agent in it."""
+        self.fallbacks = fallbacks()
         one.handle.create()
         return self.wait(one)
 
@@ -106,7 +110,7 @@ class Host:
                 time.sleep(0.3)
 
     def hold(self, one: domain.Domain, mib: int) -> None:
-        """Has a program in the guest use memory, and waits until it has it."""
+        """Has a program in the guest use memory, and waits until it has it: in hugepages, if this machine has any."""
         agent = guest.Agent(one)
         agent.write("/run/hold", f"{mib}\n")
         end = time.monotonic() + PATIENCE_S
@@ -116,6 +120,8 @@ class Host:
             time.sleep(0.5)
             with contextlib.suppress(memory.Unreadable):  # it is not there yet
                 held = agent.text_of("/run/held")
+        if fell := fallbacks() - self.fallbacks:
+            pytest.skip(f"this machine had no hugepage for {fell} first touches: its memory is in pieces")
 
     def split(self, seen: Evidence) -> None:
         """Takes the hugepages of a guest's memory away: the kernel splits one of which a part alone is called cold."""
@@ -128,6 +134,43 @@ class Host:
                 done = libc.syscall(memory.PROCESS_MADVISE, handle, piece, ctypes.c_size_t(1), MADV_COLD, 0)
                 assert done == 4096, ctypes.get_errno()
         os.close(handle)
+
+
+def fallbacks() -> int:
+    """How often since it booted this machine had no hugepage for a first touch."""
+    counts = dict(line.split() for line in (memory.PROC / "vmstat").read_text().splitlines())
+    return int(counts.get("thp_fault_fallback", 0))
+
+
+def make_room(mib: int) -> int:
+    """Has the kernel gather free memory into hugepages, and gives it back: how many MiB it could.
+
+    A machine that has run for long, or has just built a kernel, may have much memory free and no 2 MiB of it together.
+    A first touch takes base pages then; a collapse compacts memory, and what it gathered stays together when freed.
+    """
+    area = mmap.mmap(-1, (mib << 20) + memory.HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    first = -ctypes.addressof(ctypes.c_char.from_buffer(area)) % memory.HUGE
+    area.madvise(mmap.MADV_HUGEPAGE)
+    made = 0
+    for place in range(first, first + (mib << 20), memory.HUGE):
+        area[place] = 1
+        with contextlib.suppress(OSError):  # there is none together, and none to be had
+            area.madvise(memory.MADV_COLLAPSE, place, memory.HUGE)
+            made += memory.HUGE >> 20
+    area.close()
+    return made
+
+
+@pytest.fixture
+def hugepages() -> None:
+    """For tests of what a guest gets: this machine can give a guest hugepages now, or the test would be of this machine."""
+    made = make_room(ROOM_MIB)
+    if made < ROOM_MIB:
+        with contextlib.suppress(OSError):  # root alone may ask for the whole of it to be compacted
+            Path("/proc/sys/vm/compact_memory").write_text("1")
+        made = make_room(ROOM_MIB)
+    if made < ROOM_MIB:
+        pytest.skip(f"this machine's memory is in pieces: {made} of {ROOM_MIB} MiB in hugepages, after compaction")
 
 
 @pytest.fixture

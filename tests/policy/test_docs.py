@@ -7,6 +7,8 @@ import re
 import shlex
 import time
 
+import pytest
+
 from abh import paths
 from abh.policy import binding, domain
 from tests.policy import rig as rigs
@@ -30,6 +32,7 @@ def states(host) -> dict[str, str]:
     return {each["setting"]: each["state"] for each in found}
 
 
+@pytest.mark.usefixtures("hugepages")
 def test_the_chapter_for_kvm_leads_to_a_vm_with_a_policy_and_its_proof(host, tmp_path):
     (tmp_path / "web-1.xml").write_text(rigs.domain_xml("web-1"))
     proofs = []

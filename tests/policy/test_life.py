@@ -17,6 +17,7 @@ def states(ran):
     return {each["setting"]: each["state"] for each in ran.json["findings"]}
 
 
+@pytest.mark.usefixtures("hugepages")
 def test_what_a_guest_gets_is_granted_and_what_is_taken_away_is_denied_until_it_is_applied(host):
     one = host.define("life")
     host.abh("policy", "set", "life", "vm-thp")
@@ -70,6 +71,7 @@ def test_the_guests_switches_are_set_and_verified_through_its_agent(host):
     assert "abh=" not in one.document()
 
 
+@pytest.mark.usefixtures("hugepages")
 def test_a_table_of_the_vms_has_what_is_huge_in_both(host, tmp_path):
     one = host.define("table")
     host.define("off")
@@ -90,6 +92,7 @@ def test_a_table_of_the_vms_has_what_is_huge_in_both(host, tmp_path):
     assert after["both_kib"] == 0 and after["host_huge_kib"] == 0 and after["guest_huge_kib"] >= 40 * 1024
 
 
+@pytest.mark.usefixtures("hugepages")
 def test_an_address_above_the_hole_below_4_gib_is_found(host):
     one = host.define("hole", memory_mib=5120)
     host.abh("policy", "set", "hole", "vm-abh")

@@ -44,6 +44,7 @@ def move(one: domain.Domain, to: Host) -> domain.Domain:
     return domain.find(to.connection, one.name)
 
 
+@pytest.mark.usefixtures("hugepages")
 def test_a_policy_travels_with_a_guest_that_moves_and_what_it_got_is_seen_anew(host, other):
     one = host.define("moves")
     host.abh("policy", "set", "moves", "vm-abh")
