@@ -36,9 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--draws",
         type=arguments.draws,
-        default=1,
         metavar="N",
-        help="of each cell N runs with other random addresses; its result is their median, with the range",
+        help="of each cell N runs with other random addresses; its result is their median, with the range (default: as"
+        " many as the program's workload.toml says, 3 where threads or a collector make runs differ)",
     )
     parser.add_argument(
         "--cores",
@@ -86,7 +86,8 @@ def _judged(names: Sequence[str], lines: Sequence[Line], report: dict[str, Any])
     verdicts = programs.judge(results, lines)
     show(verdicts)
     missed = [each for each in verdicts if each.is_missed]
-    print(_told("outside an aim", missed) + _told("explained", [each for each in verdicts if each.line]))
+    print(_told("outside an aim", missed) + _told("explained", [each for each in verdicts if each.line])
+          + _told("worse by chance alone", [each for each in verdicts if each.is_chance]))  # fmt: skip
     report.update(results=str(folder), missed=[each.words for each in missed],
                   explained=[each.words for each in verdicts if each.line and not each.is_missed])  # fmt: skip
     programs.check_needed(verdicts, lines)

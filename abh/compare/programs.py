@@ -20,7 +20,7 @@ from abh import paths
 from abh.errors import AbhError
 from abh.schema import spec
 from abh.schema.keys import Name, Sentence, Word, no_repeat
-from abh.schema.result import Result
+from abh.schema.result import Result, Value
 from abh.schema.spec import Run
 from abh.schema.strict import Strict, read_toml, validate
 
@@ -30,6 +30,7 @@ STOCK, ABH = "thp", "abh"
 ENVIRONMENTS = ("native", "kvm-hap")
 EXPLAINED = Path("workloads") / GROUP / "explained.toml"
 OUTCOME = "outcome"
+UNKNOWN = Value.unknown("n/a", "counted", "the result has none")
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,12 @@ class Aim:
         """Whether the number under ABH is within the bound."""
         worse = stock - abh if self.at_least else abh - stock
         return worse <= max(self.share * stock, self.by)
+
+    def is_chance(self, stock: Value, abh: Value) -> bool:
+        """Whether a draw under ABH was no worse than one of stock's: chance alone makes such a difference."""
+        if stock.low is None or stock.high is None or abh.low is None or abh.high is None:
+            return False  # of one draw each
+        return bool(stock.low <= abh.high if self.at_least else abh.low <= stock.high)
 
 
 _MEMORY = {"style": "mib", "share": 0.03, "by": 2048}
@@ -111,12 +118,18 @@ class Verdict:
     abh: float | str | None
     change: float  # worse by this share of stock's
     is_kept: bool
+    is_chance: bool = False  # outside the aim, and draws of the one lie among draws of the other
     line: Line | None = None  # that explains it
 
     @property
+    def is_outside(self) -> bool:
+        """Outside the aim, and not by chance alone."""
+        return not self.is_kept and not self.is_chance
+
+    @property
     def is_missed(self) -> bool:
-        """Outside the aim, and not explained, or farther outside than that."""
-        return not self.is_kept and (self.line is None or self.change > self.line.allows)
+        """Outside, and not explained, or farther outside than that."""
+        return self.is_outside and (self.line is None or self.change > self.line.allows)
 
     @property
     def words(self) -> str:
@@ -142,19 +155,16 @@ def _pair(run: Run, stock: Result, abh: Result) -> Iterable[Verdict]:
     same = abh.outcome == stock.outcome
     yield Verdict(run, OUTCOME, stock.outcome, abh.outcome, float(not same), same)
     for aim in AIMS if same and abh.outcome == "success" else ():
-        here, there = _number(abh, aim.quantity), _number(stock, aim.quantity)
-        known = here is not None and there is not None
-        change, is_kept = (aim.change(there, here), aim.is_kept(there, here)) if known else (0.0, True)  # type: ignore[arg-type]
-        yield Verdict(run, aim.quantity, there, here, change, is_kept)
-
-
-def _number(result: Result, name: str) -> float | None:
-    value = result.values.get(name)
-    return value.value if value else None
+        there, here = (each.values.get(aim.quantity, UNKNOWN) for each in (stock, abh))
+        change, is_kept, is_chance = 0.0, True, False
+        if there.value is not None and here.value is not None:
+            change, is_kept = aim.change(there.value, here.value), aim.is_kept(there.value, here.value)
+            is_chance = not is_kept and aim.is_chance(there, here)
+        yield Verdict(run, aim.quantity, there.value, here.value, change, is_kept, is_chance)
 
 
 def _with_line(verdict: Verdict, lines: Sequence[Line]) -> Verdict:
-    if verdict.is_kept:
+    if not verdict.is_outside:
         return verdict
     of = (line for line in lines if _is_of(line, verdict))
     return dataclasses.replace(verdict, line=next(of, None))
@@ -170,7 +180,8 @@ def not_needed(verdicts: Sequence[Verdict], lines: Sequence[Line]) -> list[Line]
     found = []
     for line in lines:
         own = [each for each in verdicts if _is_of(line, each)]
-        if {each.run.environment for each in own} == set(line.environments) and all(each.is_kept for each in own):
+        is_whole = {each.run.environment for each in own} == set(line.environments)
+        if is_whole and not any(each.is_outside for each in own):
             found.append(line)
     return found
 

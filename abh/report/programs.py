@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from abh.compare.programs import AIMS, OUTCOME, Verdict
 from abh.report.figures import printed
 
-MISSED, EXPLAINED = "\N{BLACK UP-POINTING SMALL TRIANGLE}", "\N{DOUBLE DAGGER}"
+MISSED, EXPLAINED, CHANCE = "\N{BLACK UP-POINTING SMALL TRIANGLE}", "\N{DOUBLE DAGGER}", "\N{ALMOST EQUAL TO}"
 SHARE = ("alloc_ratio",)  # shown as both numbers: a change of a share says little
 
 
@@ -24,7 +24,7 @@ def text(verdict: Verdict | None) -> str:
     """What a cell shows: both numbers of a share, else stock's and the change; n/a where a number is not known."""
     if verdict is None or verdict.stock is None or verdict.abh is None:
         return "n/a"
-    mark = MISSED if verdict.is_missed else EXPLAINED if verdict.line else ""
+    mark = MISSED if verdict.is_missed else EXPLAINED if verdict.line else CHANCE if verdict.is_chance else ""
     if isinstance(verdict.stock, str) or isinstance(verdict.abh, str):
         same = verdict.stock == verdict.abh
         return mark + (str(verdict.abh) if same else f"{verdict.stock} \N{RIGHTWARDS ARROW} {verdict.abh}")

@@ -77,6 +77,8 @@ class Workload(Spec):
     metric: dict[SnakeName, Metric] = Field(default_factory=dict)
     packages: Packages = ()  # of Debian, in the guest
     build_packages: Packages = ()  # of Debian, where its build's commands run
+    # Of so many runs a comparison takes the median: threads and collectors meet other memory in each.
+    draws: Annotated[int, checked(lambda number: 1 <= number <= 99, "1 to 99")] = 1
     idle: bool = False  # what its first process leaves running is looked at again when it has had nothing to do
 
     @property

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -104,15 +105,19 @@ def _check_workloads(names: Sequence[str], of: Collection[str]) -> None:
             )
 
 
-def cells_of(names: Sequence[str], size: result.Size, *, cpu: str | None = None, draws: int = 1) -> list[cell.Cell]:
-    """The cells of these runs, with the MMU model of a processor or without, each of one draw of addresses or more."""
-    return [cell.Cell.of(name, size, mmu=cpu, draws=draws) for name in names]
+def cells_of(
+    names: Sequence[str], size: result.Size, *, cpu: str | None = None, draws: int | None = 1
+) -> list[cell.Cell]:
+    """The cells of these runs, with the MMU model of a processor or without, each of one draw of addresses or more;
+    None: of as many as its workload asks for."""
+    cells = [cell.Cell.of(name, size, mmu=cpu, draws=draws or 1) for name in names]
+    return cells if draws else [dataclasses.replace(each, draws=each.workload.draws) for each in cells]
 
 
 def fingerprint(one: cell.Cell) -> str:
     """Changes when a run's result could: with what the machine is told, what emulates it and how, all that it is made
     of, and the code that makes values of its answers."""
-    said = {"purpose", "order", "path", "on_demand"}  # to readers, and to who chooses
+    said = {"purpose", "order", "path", "on_demand", "draws"}  # to readers, and to who chooses
     specs = [one.workload, one.environment, one.machine, spec.architecture(one.machine.architecture)]
     parts = [each.model_dump_json(exclude=said) for each in specs]
     # Of a policy only what the machine is told decides anything: its name does not.

@@ -163,7 +163,7 @@ def make_room(mib: int) -> int:
 
 @pytest.fixture
 def hugepages() -> None:
-    """For tests of what a guest gets: this machine can give a guest hugepages now, or the test would be of this machine."""
+    """For tests of what a guest gets: this machine has hugepages to give, or they would be tests of this machine."""
     made = make_room(ROOM_MIB)
     if made < ROOM_MIB:
         with contextlib.suppress(OSError):  # root alone may ask for the whole of it to be compacted

@@ -89,6 +89,42 @@ def test_what_is_not_known_is_neither_kept_nor_missed(tmp_path):
     assert set(found) == {"outcome", *STOCK}
 
 
+@pytest.mark.parametrize(
+    ("quantity", "stock", "abh", "is_chance"),
+    [
+        ("memory_peak_kib", (190, 200, 219), (218, 220, 240), True),
+        ("memory_peak_kib", (190, 200, 217), (218, 220, 240), False),
+        ("alloc_ratio", (0.45, 0.5, 0.6), (0.3, 0.4, 0.46), True),
+        ("alloc_ratio", (0.47, 0.5, 0.6), (0.3, 0.4, 0.46), False),
+        ("memory_peak_kib", (190, 200, 219), (199, 203, 204), False),  # within the aim
+    ],
+)
+def test_of_several_draws_each_is_to_be_worse(tmp_path, quantity, stock, abh, is_chance):
+    unit = MIB if quantity.endswith("kib") else 1
+    for policy, (low, middle, high) in (("thp", stock), ("abh", abh)):
+        put(tmp_path, f"xz@native~{policy}", **{**STOCK, quantity: middle * unit})
+        path = tmp_path / f"xz@native~{policy}.json"
+        data = json.loads(path.read_text())
+        data["values"][quantity] |= {"low": low * unit, "high": high * unit}
+        path.write_text(json.dumps(data))
+    allowed = line(quantity, allows=1.0)
+    (found,) = [each for each in programs.judge(load(tmp_path), [allowed]) if each.quantity == quantity]
+    assert found.is_chance == is_chance and found.is_missed is False
+    assert (found.line is None) == (is_chance or found.is_kept), "chance needs no line"
+    assert programs.not_needed([found], [allowed]) == ([] if found.line else [allowed])
+
+
+def test_a_program_is_run_as_often_as_it_asks_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(study, "perform", lambda cells, *_: asked.extend(cells) or 0)
+    monkeypatch.setattr(compat, "_judged", lambda *_: 0)
+    compat.run(words("xz", "waves", "--environment", "native"))
+    assert {(each.workload.name, each.draws) for each in asked} == {("xz", 1), ("waves", 3)}
+    asked.clear()
+    compat.run(words("waves", "--environment", "native", "--draws", "2"))
+    assert {each.draws for each in asked} == {2}
+
+
 def test_results_that_do_not_compare_are_not_judged(tmp_path):
     put(tmp_path, "xz@native~thp", **STOCK)
     put(tmp_path, "xz@kvm-hap~abh", **STOCK)
