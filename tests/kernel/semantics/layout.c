@@ -72,6 +72,26 @@ static void start_of_heap(void)
 		fails("of 20 heaps %d start elsewhere than the first, and %d with a hugepage", different, aligned);
 }
 
+/* Programs that write an image of themselves, as GCL does, ask for addresses that are not random for just this. */
+static void heap_behind_program(void)
+{
+	extern char _end[];
+	char line[1024] = "";
+	FILE *file = fopen("/proc/self/stat", "re");
+	unsigned long start = 0;
+	char *word;
+
+	if (!file || !fgets(line, sizeof(line), file) || !(word = strrchr(line, ')')))
+		fails("no /proc/self/stat");
+	fclose(file);
+	for (int field = 2; word && field < 47; field++)
+		word = strchr(word + 1, ' ');
+	if (!word || sscanf(word, " %lu", &start) != 1)
+		fails("/proc/self/stat: %s", line);
+	if (start - (uintptr_t)_end >= PAGE)
+		fails("the program ends at %#lx, and its heap begins at %#lx", (uintptr_t)_end, start);
+}
+
 #define EXECS 1000
 
 /*
@@ -233,6 +253,7 @@ int layout(void)
 
 const struct test semantics_layout[] = {
 	{ "a heap starts with a hugepage, anywhere", start_of_heap, false },
+	{ "a heap without random addresses begins behind the program", heap_behind_program, true },
 	{ "random bits of addresses", randomness, false },
 	{ "mappings lie where stock maps", where_stock_maps, false },
 	{ "ABH leaves programs of 32 bits alone", narrow_programs, true },
