@@ -45,6 +45,7 @@ skip_anon_align
 explain_thp_faults
 thp_reservation
 thp_reservation_life
+thp_reservation_room
 thp_reservation_whole
 abh
 ksm_functional_tests
@@ -56,7 +57,7 @@ map_hugetlb
 thuge-gen
 """.split("\n")[1:-1]
 
-RESERVATIONS = ("thp_reservation", "thp_reservation_life", "thp_reservation_whole")
+RESERVATIONS = ("thp_reservation", "thp_reservation_life", "thp_reservation_room", "thp_reservation_whole")
 OURS = ("skip_anon_align", "explain_thp_faults", *RESERVATIONS, "abh")
 OF_ABH = ("abh",)  # they skip on a kernel without its patches, and where a threshold is not the default
 STOCK = "stock"  # as a policy: a kernel without ABH
