@@ -39,6 +39,7 @@ OF_DEBUG = {  # what only the debug kernel has
     "tracepoint of mappings",
     "KUnit of heaps",
     "KUnit of mappings",
+    "KUnit of reservations",
     "nothing is extended for 32 bits",
     "ABH leaves programs of 32 bits alone",
 }
@@ -49,6 +50,7 @@ OF_ABH = {
     "tracepoint of mappings",
     "KUnit of heaps",
     "KUnit of mappings",
+    "KUnit of reservations",
     "programs choose by prctl",
     "nobody chooses for set-user-ID programs",
     "each switch takes away what it stands for",

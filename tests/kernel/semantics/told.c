@@ -84,6 +84,13 @@ static void arithmetic(void)
 	kunit("abh", 10);
 }
 
+static void books(void)
+{
+	kunit("thp_reserve_extent", 13);
+	kunit("thp_reserve", 5);
+	kunit("thp_reserve_promote", 3);
+}
+
 /* Who gets it */
 
 #define CHOICES 3
@@ -207,6 +214,7 @@ const struct test semantics_told[] = {
 	{ "counters of limits and locks", counters_of_limits, false },
 	{ "tracepoint of heaps", tracepoint, false },
 	{ "KUnit of heaps", arithmetic, false },
+	{ "KUnit of reservations", books, false },
 	{ "programs choose by prctl", choice, false },
 	{ "nobody chooses for set-user-ID programs", choice_for_others, false },
 	{ NULL, NULL, false },
