@@ -50,6 +50,7 @@ extern struct off {
 	long cactus_vmas, cactus_faults, granted, moved, beyond, beyond_moved;
 	long bits[2][ADDRESSES], named[NAMED][2];
 	char narrow[2][SEEN];
+	unsigned long fixed_heap;
 } *off;
 
 /* A call of madvise() for a thread, and what it returns. */
