@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -89,12 +90,13 @@ static void too_much(void)
 	write_file(KNOBS "unused_kib", NO_BOUND);
 }
 
-/* Any program: see tell.c. */
+/* Any program with random addresses, without which its heap is not placed: see tell.c. */
 static void run_program(void)
 {
 	pid_t child = fork();
 
 	if (child == 0) {
+		personality(0);
 		dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), 1);
 		execl("/pie", "pie", NULL);
 		_exit(3);
@@ -102,11 +104,15 @@ static void run_program(void)
 	waitpid(child, NULL, 0);
 }
 
-/* Mappings begin where the stack may grow to: here within 1 GiB behind the program, where its heap would be put. */
-static void run_program_below_mappings(void)
+/*
+ * Mappings begin where the stack may grow to: here 1 to 2 TiB behind where programs are loaded first, so that two of
+ * three heaps are put beyond them.
+ */
+static void run_programs_below_mappings(void)
 {
-	limit(RLIMIT_STACK, (long)((1ul << 47) - PIE_BASE - 512 * MIB));
-	run_program();
+	limit(RLIMIT_STACK, (long)((1ul << 47) - PIE_BASE - (2ul << 40)));
+	for (int i = 0; i < 20; i++)
+		run_program();
 }
 
 static const struct {
@@ -128,7 +134,7 @@ static const struct {
 	{ "abh_mmap_moved ", moving },
 	{ "abh_heap_placed ", run_program },
 	{ "abh_heap_too_much ", too_much },
-	{ "abh_heap_not_placed ", run_program_below_mappings },
+	{ "abh_heap_not_placed ", run_programs_below_mappings },
 };
 
 /* In a process of its own each, as of limits there is no way back. */
