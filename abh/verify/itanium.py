@@ -14,6 +14,9 @@ from abh.build import components
 from abh.machine import itanium
 from abh.machine.itanium import Ended as Ended
 from abh.schema import spec
+from abh.schema.result import Result
+from abh.study import itanium as study
+from abh.study.cell import Cell
 
 KERNEL, RAMDISK = ("linux-ia64", itanium.KERNEL_FILE), ("itanium-initramfs", itanium.RAMDISK_FILE)
 TORTURE = ("itanium-torture-linux", itanium.RAMDISK_FILE)
@@ -25,6 +28,8 @@ STEP = ("ok ", "FAILED ", "init: ")  # how its lines begin that are the same in 
 MODES = {name: each.guest.cmdline for name, each in spec.policies(group="itanium").items()}
 SUPERPAGES = re.compile(r"^\d+K faulted (\d+) failed \d+ demoted (\d+)", re.MULTILINE)  # of /proc/superpages
 NOTHING = "none of GCC's programs ran"
+CELL = "matrix@itanium~{}"  # small, and each element of a column of its lies in another page
+MISSES = "data_tlb_misses_l2"
 EARLY = 4  # at most so many walks before a mode has begun: two were counted
 
 
@@ -129,6 +134,35 @@ def tortured(console: str, known: Set[str]) -> tuple[bool, str]:
     wrong += "".join(f"{name} is known to fail, and did not\n" for name in sorted(known - failed.keys()))
     ended = said[-1] if said and " programs, " in said[-1] and not said[-1].startswith("0 ") else ""
     return bool(ended) and not wrong, f"{wrong}{ended or NOTHING}\n"
+
+
+def cells() -> tuple[bool, str]:
+    """Whether cells of one workload in all modes end well, miss less with superpages, and count the same twice; what is
+    to say."""
+    names = [CELL.format(mode) for mode in MODES]
+    for name in itanium.component_names(Cell.of(names[0], "smoke").machine):
+        components.path_of(name)
+    with ThreadPoolExecutor(schedule.processors()) as pool:
+        *first, again = pool.map(lambda name: study.run(Cell.of(name, "smoke")), [*names, names[-1]])
+    if problem := amiss(dict(zip(MODES, first, strict=True)), again):
+        return False, problem
+    said = (f"{one.run}: {one.values[MISSES].value} misses of the data TLB\n" for one in first)
+    return True, "".join([*said, f"{again.run}: the same {len(again.values)} values twice\n"])
+
+
+def amiss(by_mode: Mapping[str, Result], again: Result) -> str:
+    """What is wrong with the cells of a workload in these modes; empty if nothing. again: the last cell, run again."""
+    for one in (*by_mode.values(), again):
+        if one.outcome != "success":
+            return f"{one.run}: {one.outcome}: {one.reason}\n"
+    for mode in by_mode:
+        more = by_mode.get(f"{mode}-lp")
+        base, less = (one.values[MISSES].value if one else 0 for one in (by_mode[mode], more))
+        if more and not less < base:
+            return f"{more.run}: {less} misses of the data TLB, fewer than the {base} without superpages expected\n"
+    *_, last = by_mode.values()
+    unlike = sorted(name for name in last.values | again.values if last.values.get(name) != again.values.get(name))
+    return f"{again.run} counts {', '.join(unlike)} otherwise when it is run again\n" if unlike else ""
 
 
 def fault(ended: Ended) -> str:

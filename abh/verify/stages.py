@@ -162,7 +162,7 @@ def _cargo(component: str) -> Ended:
 
 
 def _itanium() -> Ended:
-    """The machine's crates, GCC's tests of execution on it, Linux on it."""
+    """The machine's crates, GCC's tests of execution on it, Linux on it, cells under Linux."""
     from abh.verify import itanium, thesis
 
     return _each(
@@ -172,6 +172,7 @@ def _itanium() -> Ended:
         lambda: Ended(*thesis.checks()),
         lambda: Ended(*itanium.fuzz(ITANIUM_FUZZ)),
         lambda: Ended(*itanium.torture()),
+        lambda: Ended(*itanium.cells()),
     )
 
 
@@ -350,11 +351,12 @@ STAGES = {
               ("abh", "tests/hosts", "tests/unit"), roots=("cluster",)),
         Stage("model", "the MMU model's own tests", 0.1, partial(_cargo, "mmu-tests"),
               ("hypervisor/mmu-model", "recipes"), ("mmu-tests",)),
-        Stage("itanium", "the Itanium machine: its crates, GCC's tests of execution, Linux booted twice, alike", 2,
+        Stage("itanium", "the Itanium machine: its crates, GCC's tests of execution, Linux booted twice, cells", 3,
               _itanium, ("hypervisor/itanium", "hypervisor/mmu-model", "tests/itanium", "kernel-patches/6.1-ia64",
-                         "vm-configs/kconfig/linux-ia64", "recipes"),
+                         "vm-configs/kconfig/linux-ia64", "vm-configs/policies/itanium", "workloads/itanium",
+                         "agent/ia64", "recipes"),
               ("itanium-tests", "itanium-torture-tests", "itanium-torture-linux", "itanium", "linux-ia64",
-               "itanium-initramfs")),
+               "itanium-initramfs", "ia64-initramfs")),
         Stage("policy", "per-VM policy on a real libvirt, with KVM, with Xen: hook, lies, hostile names", 18, _policy,
               ("abh", "vm-configs", "tests/policy", "tests/hosts", "docs/policy.md"),
               ("linux", "xen", "qemu", "libvirt-image", "libvirt-initramfs", "libvirt-tests"), ("libvirt", "cluster"),

@@ -19,6 +19,7 @@ from abh.report.study import read_study
 from abh.schema import costs, result, spec
 from abh.schema.result import Result
 from abh.study import cell, code, computers, graph, itanium, matrix
+from abh.verify import itanium as verify
 
 RUN = "tlb-overflow@itanium~sf-lp"
 ANSWER = "ABH out answer: 5f592c78dab0c580"
@@ -231,6 +232,23 @@ def test_the_report_has_the_modes_beside_each_other(tmp_path: Path) -> None:
     assert "51.50\N{EN DASH}69.00" in html  # a reload
     assert "reference: thesis, vortex" in html and "61.47" in html
     assert html.count("not run</li>") == 1  # of the other modes, said once
+
+
+def test_cells_beside_each_other_miss_less_with_superpages_and_repeat() -> None:
+    def missing(misses: int, mode: str, **more: Any) -> Result:
+        data = {**OF_SIDE, "second_misses": misses}
+        after = counts(instructions=10, counters={"data": data}, **more)
+        return judged(replace(ENDED, counted={"marks": [[itanium.BEGIN, counts()], [itanium.END, after]]}),
+                      f"tlb-overflow@itanium~{mode}")  # fmt: skip
+
+    well = {"sf": missing(7, "sf"), "sf-lp": missing(6, "sf-lp")}
+    assert verify.amiss(well, well["sf-lp"]) == ""
+    as_many = {**well, "sf-lp": missing(7, "sf-lp")}
+    assert "7 misses of the data TLB, fewer than the 7" in verify.amiss(as_many, as_many["sf-lp"])
+    assert "counts elapsed otherwise" in verify.amiss(well, missing(6, "sf-lp", idle=3))
+    crashed = judged(replace(ENDED, console="booting\n", report="a wild jump"))
+    for cells, again in ((well, crashed), ({**well, "sf": crashed}, well["sf-lp"])):
+        assert "crash: a wild jump" in verify.amiss(cells, again)
 
 
 @pytest.mark.parametrize(
