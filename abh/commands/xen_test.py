@@ -109,7 +109,8 @@ def run(args: argparse.Namespace) -> int:
     with output.report(args.json) as report:
         built = components.path_of("xen-debug" if args.debug or args.audit else "xen")
         check = xen.MMU_CHECK if args.mmu_check else None
-        ended, _ = xen.run(todo, xen=built, limit_s=60 * args.minutes, mmu=check)
+        limit_s = 60 * args.minutes
+        ended, _ = xen.run(todo, xen=built, limit_s=limit_s, mmu=check, state=xen.frozen_state(built, limit_s))
         for each in ended.verdicts:
             counters = " ".join(f"{name}={count}" for name, count in each.counters.items() if count)
             print(f"{each.outcome:8} {each.variant}  {each.reason}  {counters}".rstrip())

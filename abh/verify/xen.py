@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from abh import paths
-from abh.build import components, series
+from abh.build import cache, components, series
 from abh.errors import AbhError
 from abh.machine import emulated
 from abh.schema import spec
@@ -137,15 +137,40 @@ def try_prefix(patches: series.Series, built: Path) -> None:
         raise AbhError("the Xen built does not run its guests", tail="\n".join([*said, *ended.complaints]))
 
 
-def run(jobs: Sequence[str], *, xen: Path, limit_s: float, mmu: str | None = None) -> tuple[Ended, emulated.Ended]:
-    """Boots the host on that Xen (a folder), has it do the jobs (tests/xen/run), and returns what came of them, and how
-    the machine ended. `mmu` are arguments of the MMU model's plugin, if it is to check."""
+def _machine(limit_s: float) -> spec.Machine:
     machine = spec.machine(MACHINE)
     # On a busy machine a Xen with its assertions boots for longer than the study's: what bounds all of it bounds that.
-    machine = machine.model_copy(update={"cpu": machine.cpu + MORE_CPU, "boot_timeout_s": limit_s})
-    parts = replace(emulated.parts_of(machine, mmu=mmu is not None, xen=xen), tests=components.path_of("xen-tests"))
+    return machine.model_copy(update={"cpu": machine.cpu + MORE_CPU, "boot_timeout_s": limit_s})
+
+
+def _parts(xen: Path) -> emulated.Parts:
+    return replace(emulated.parts_of(spec.machine(MACHINE), xen=xen), tests=components.path_of("xen-tests"))
+
+
+def frozen_state(xen: Path, limit_s: float) -> Path:
+    """The folder with the host on that Xen (a folder of the cache), booted and frozen before its first job; made on
+    first use. It boots without the MMU model, with which it would take several times as long."""
+    machine, parts = _machine(limit_s), _parts(xen)
+    made_of = [part.name for part in (parts.qemu, parts.plugin, parts.linux, parts.initramfs, xen, parts.tests) if part]
+    words = emulated.qemu_words(machine, "smoke", parts, icount=True, resumed=False)
+    return cache.produce(
+        "frozen",
+        "xen-tests",
+        cache.key_of(*made_of, *words),
+        lambda out: emulated.freeze(machine, "smoke", parts, "", out),
+        about=f"booting the host of the tests on {xen.name} once",
+        needs_mib=1500,
+    )
+
+
+def run(jobs: Sequence[str], *, xen: Path, limit_s: float, mmu: str | None = None,
+        state: Path | None = None) -> tuple[Ended, emulated.Ended]:  # fmt: skip
+    """Has the host on that Xen (a folder) do the jobs (tests/xen/run), and returns what came of them, and how the
+    machine ended. It is thawed from `state`, if there is one, and boots else. `mmu` are arguments of the MMU model's
+    plugin, if it is to check."""
+    parts = replace(_parts(xen), mmu=components.path_of("mmu") if mmu else None)
     text = "".join(f"{job}\n" for job in jobs)
-    made = emulated.run(machine, "smoke", parts, None, text, icount=True, limit_s=limit_s, mmu=mmu)
+    made = emulated.run(_machine(limit_s), "smoke", parts, state, text, icount=True, limit_s=limit_s, mmu=mmu)
     complaints = [line.removeprefix(COMPLAINT) for line in made.lines if line.startswith(COMPLAINT)]
     ends = [line.removeprefix("ABH end ") for line in made.lines if line.startswith("ABH end ")]
     if made.problem:

@@ -192,3 +192,18 @@ def test_a_prefix_of_the_series_runs_guests_of_each_paging(monkeypatch: pytest.M
     outcome = "crash"
     with pytest.raises(AbhError, match="does not run its guests"):
         xen_guests.try_prefix(prefix, Path("/built"))
+
+
+def test_host_of_the_tests_boots_once_for_each_xen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    booted: list[tuple[float, str | None]] = []
+
+    def freeze(machine: spec.Machine, size: str, parts: emulated.Parts, setup: str, out: Path) -> None:
+        booted.append((machine.boot_timeout_s, parts.xen.name if parts.xen else None))
+        assert parts.mmu is None and parts.tests is not None
+
+    monkeypatch.setattr(emulated, "freeze", freeze)
+    monkeypatch.setattr(components, "path_of", Path)
+    monkeypatch.setenv("ABH_CACHE", str(tmp_path))
+    states = [xen_guests.frozen_state(Path(each), 600) for each in ("xen-a", "xen-b", "xen-a")]
+    assert booted == [(600, "xen-a"), (600, "xen-b")]
+    assert states[0] == states[2] != states[1]
