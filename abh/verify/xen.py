@@ -34,7 +34,10 @@ SWITCH = "XEN_DOMCTL_SHADOW_OP_SET_SUPERPAGES"
 
 @dataclass
 class Verdict:
-    """How one guest ended: success, skip, failure or crash; why; its counters where its paging is shadow."""
+    """How one guest ended: success, skip, failure or crash; why; its counters where its paging is shadow.
+
+    Of guests one after the other it is the last that ended so, and the counters are the sums of all.
+    """
 
     variant: str
     outcome: str = "crash"
@@ -91,7 +94,8 @@ def read(lines: Iterable[str], jobs: Sequence[str]) -> list[Verdict]:
             one.outcome = words[6] if len(words) > 6 else "crash"
             one.reason = " ".join(words[7:])
         elif words[1] == "counted":
-            one.counters[words[3].removeprefix("superpages_")] = int(words[4])
+            counter = words[3].removeprefix("superpages_")
+            one.counters[counter] = one.counters.get(counter, 0) + int(words[4])
         elif words[1] == "said":
             one.said.append(" ".join(words[3:]))
     return list(found.values())

@@ -84,7 +84,26 @@ def test_jobs() -> None:
     assert "save churn shadow 1 rounds=3000" in every
     fuzz = xen_test.jobs(_arguments(fuzz=7, seed=3, audit=True))
     assert fuzz[0] == "key O"
-    assert fuzz[1:3] == ["beside canary shadow 0", "test fuzz shadow 0 operations=7 seed=3"]
+    assert fuzz[1:3] == ["beside canary shadow 0", "draws fuzz shadow 0 3 3 operations=7"]
+
+
+def test_adversary_of_many_operations_is_many_guests() -> None:
+    at_once = xen_test.OPERATIONS
+    assert xen_test.jobs(_arguments(fuzz=at_once))[1] == f"draws fuzz shadow 0 1 1 operations={at_once}"
+    assert xen_test.jobs(_arguments(fuzz=2 * at_once + 1, seed=5))[3] == (
+        f"draws fuzz shadow 1 5 7 operations={(2 * at_once + 3) // 3}"
+    )
+    # The machine is told all of it in one small block, however many there are.
+    assert len("\n".join(xen_test.jobs(_arguments(fuzz=10**9)))) < 200
+
+
+def test_verdict_of_many_guests_is_that_of_the_last() -> None:
+    one = "draws:fuzz~shadow-1"
+    lines = [f"ABH verdict {one} ABH test fuzz success", f"ABH verdict {one} ABH test fuzz failure at 9"]
+    lines[:0] = [f"ABH counted {one} superpages_direct 5"]
+    lines[2:2] = [f"ABH counted {one} superpages_direct 6"]
+    (verdict,) = xen_guests.read(lines, ["draws fuzz shadow 1 1 2 operations=7"])
+    assert (verdict.outcome, verdict.reason, verdict.counters) == ("failure", "at 9", {"direct": 11})
 
 
 def test_what_runs_beside_a_test() -> None:
