@@ -145,6 +145,7 @@ def run(args: argparse.Namespace) -> int:
 # domain is restored from is in pages of 4 KiB (libxc), so it shows in what was before.
 SHOWN = {
     "test:balloon": ("direct", "demoted_mapping", "promoted"),
+    "test:clean": ("direct", "demoted_fault"),
     "test:grants": ("direct", "demoted_mapping"),
     "test:tables": ("direct", "demoted_table"),
     "test:linux": ("direct", "demoted_table"),
