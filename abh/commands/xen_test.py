@@ -8,7 +8,8 @@ guest NAME in 32 bits with PAE; linux is a Linux guest, whose memory calls are d
 --fuzz runs the adversary beside a guest that watches its own memory.
 Its operations are done by one guest after the other, each with new superpages.
 With --mmu-check, the MMU model keeps translations from one entry of a guest to the next, as a processor does and the
-emulator does not, so that a missing flush is seen.
+emulator does not, so that a missing flush is seen. --mutants shows that it would be: by turns one thing is taken away
+from a running Xen (tests/xen/mutants), and the guests that are named for it have to show it.
 """
 
 from __future__ import annotations
@@ -60,6 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mmu-check",
         action="store_true",
         help="the MMU model beside: a flush that is missing shows as a translation that the shadow does not have",
+    )
+    parser.add_argument(
+        "--mutants",
+        nargs="*",
+        metavar="KEY",
+        help="take these things away from Xen, one by one (tests/xen/mutants; default: all), and see that it shows",
     )
     parser.add_argument(
         "--minutes",
@@ -118,6 +125,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.seed is not None and not args.fuzz:
         raise arguments.wrong("--seed is of the adversary", got="--seed without --fuzz", next_step="add --fuzz N")
+    if args.mutants is not None:
+        return _mutants(args)
     todo = jobs(args)
     with output.report(args.json) as report:
         built = components.path_of("xen-debug" if args.debug or args.audit else "xen")
@@ -138,6 +147,26 @@ def run(args: argparse.Namespace) -> int:
             print(f"xen-test: {line}")
         passed = ended.passed and not wrong
         report.update(passed=passed, complaints=ended.complaints + wrong, tests=[vars(each) for each in ended.verdicts])
+    return Status.SUCCESS if passed else Status.FAILED
+
+
+def _mutants(args: argparse.Namespace) -> int:
+    """Take things away, one after the other; status 1 if one does not show as it should."""
+    from abh.build import components
+    from abh.verify import xen_mutants
+
+    mutants = xen_mutants.chosen(args.mutants)
+    others = {"tests": args.tests, "--fuzz": args.fuzz, "--audit": args.audit}
+    if given := [name for name, value in others.items() if value]:
+        raise arguments.wrong("mutants have tests of their own", got=", ".join(given), next_step="leave them out")
+    with output.report(args.json) as report:
+        seen = []
+        for each in mutants:
+            seen.append(found := xen_mutants.tried(each, components.path_of("xen-mutants"), 60 * args.minutes))
+            print(f"{'as it should' if found.as_said else 'NOT AS SAID':12} {each.key}  {each.taken}")
+            print(f"    to show: {each.shows}; {found.told}", flush=True)
+        passed = all(found.as_said for found in seen)
+        report.update(passed=passed, mutants=[vars(found) for found in seen])
     return Status.SUCCESS if passed else Status.FAILED
 
 

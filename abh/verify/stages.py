@@ -306,8 +306,9 @@ XEN_FUZZ = ("xen-test", "tables", "--debug", "--mmu-check", "--fuzz", "5000")
 
 
 def _xen() -> Ended:
-    """Each guest; and on Xen with its assertions, with the MMU model beside, page tables and a bounded adversary."""
-    return _each(partial(_abh, "xen-test"), partial(_abh, *XEN_FUZZ))
+    """Each guest; on Xen with its assertions, with the MMU model beside, page tables and a bounded adversary; and what
+    the guests say of a Xen from which something was taken away."""
+    return _each(partial(_abh, "xen-test"), partial(_abh, *XEN_FUZZ), partial(_abh, "xen-test", "--mutants"))
 
 
 # What every stage runs on.
@@ -374,9 +375,9 @@ STAGES = {
         Stage("newest", "the heap's half for upstream, on the newest kernel: its self-test and KUnit", 0.5, _newest,
               ("kernel-patches/7.3", "tests/kernel", "recipes", "vm-configs/kconfig"),
               (NEWEST_KERNEL, "newest-selftests", "kernel-tests", "qemu")),
-        Stage("xen", "Xen's shadow page tables, with superpages and without, under small guests", 20, _xen,
+        Stage("xen", "Xen's shadow page tables, with superpages and without, under small guests", 35, _xen,
               ("hypervisor/xen", "tests/xen", "agent", *BENCH),
-              ("xen", "xen-debug", "xen-tests", "qemu", "mmu"), memory_mib=2600),
+              ("xen", "xen-debug", "xen-mutants", "xen-tests", "qemu", "mmu"), memory_mib=2600),
         Stage("organisations", "whole runs through other organisations of page tables: `make organisations`",
               25, partial(_abh, "organisations"), (*MACHINES, "hypervisor/mmu-model"),
               ("mmu",), boots=("native", "kvm-hap", "kvm-shadow"), memory_mib=2600),

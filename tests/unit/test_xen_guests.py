@@ -18,6 +18,7 @@ from abh.machine import emulated
 from abh.schema import spec
 from abh.study import cell
 from abh.verify import xen as xen_guests
+from abh.verify import xen_mutants
 
 SAID = """ABH test
 ABH said test:sizes~shadow-1 sizes begins
@@ -226,3 +227,76 @@ def test_host_of_the_tests_boots_once_for_each_xen(monkeypatch: pytest.MonkeyPat
     states = [xen_guests.frozen_state(Path(each), 600) for each in ("xen-a", "xen-b", "xen-a")]
     assert booted == [(600, "xen-a"), (600, "xen-b")]
     assert states[0] == states[2] != states[1]
+
+
+def _mutant(shows: str) -> xen_mutants.Mutant:
+    told = {"key": "3", "taken": "a flush", "jobs": ("test sizes shadow 1",), "shows": shows}
+    return xen_mutants.Mutant.model_validate(told | ({"because": "it is empty"} if shows == "nothing" else {}))
+
+
+def _ended(outcome: str = "success", stale: int = 0) -> xen_guests.Ended:
+    one = xen_guests.Verdict("test:sizes~shadow-1", outcome, "", checked={"entries": 7, "stale": stale})
+    return xen_guests.Ended([one], ["2 stale"] if stale else [])
+
+
+@pytest.mark.parametrize(
+    ("shows", "ended", "as_said"),
+    [
+        ("stale", _ended(stale=2), True),
+        ("stale", _ended(), False),
+        ("stale", _ended("crash", stale=2), False),  # which is for another line to say
+        ("failure", _ended("failure"), True),
+        ("failure", _ended(stale=2), False),
+        ("nothing", _ended(), True),
+        ("nothing", _ended(stale=2), False),
+    ],
+)
+def test_whether_a_mutant_shows_as_its_file_says(shows: str, ended: xen_guests.Ended, as_said: bool) -> None:
+    seen = xen_mutants.judged(_mutant(shows), ended)
+    assert seen.as_said is as_said
+    assert "of 7 compared; test:sizes~shadow-1 " in seen.told
+
+
+def test_each_mutant_is_a_key_of_the_patch_and_its_jobs_are_there() -> None:
+    patch = (xen_mutants.FILE.parent / "mutants.patch").read_text()
+    mutants = xen_mutants.chosen([])
+    assert all(f"'{each.key}'" in patch for each in mutants)
+    for job in (job for each in mutants for job in each.jobs):
+        kind, name, *_ = job.split()
+        assert name in xen_guests.names() and kind in ("test", *xen_guests.MOVED)
+
+
+def test_mutants_are_named_by_their_keys() -> None:
+    assert [each.key for each in xen_mutants.chosen(["3", "1"])] == ["3", "1"]
+    with pytest.raises(AbhError, match="no such mutant"):
+        xen_mutants.chosen(["x"])
+
+
+def test_mutant_that_nothing_shows_says_why_and_each_has_a_key(tmp_path: Path) -> None:
+    file = tmp_path / "mutants.toml"
+    one = '[[mutant]]\nkey = "1"\ntaken = "a flush"\njobs = ["test sizes shadow 1"]\nshows = '
+    file.write_text(one + '"nothing"\n')
+    with pytest.raises(AbhError, match="because"):
+        xen_mutants.chosen([], file)
+    file.write_text(one + '"stale"\n' + one + '"failure"\n')
+    with pytest.raises(AbhError, match="one key"):
+        xen_mutants.chosen([], file)
+
+
+def test_mutants_fail_the_command_where_one_does_not_show(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from abh import cli
+
+    monkeypatch.setattr(components, "path_of", Path)
+    shown = {"1": True, "3": True}
+
+    def tried(mutant: xen_mutants.Mutant, built: Path, limit_s: float) -> xen_mutants.Seen:
+        return xen_mutants.Seen(mutant.key, shown[mutant.key], 5, "5 stale")
+
+    monkeypatch.setattr(xen_mutants, "tried", tried)
+    assert cli.main(["xen-test", "--mutants", "1", "3"]) == 0
+    shown["3"] = False
+    assert cli.main(["xen-test", "--mutants", "1", "3"]) == 1
+    assert capsys.readouterr().out.count("NOT AS SAID") == 1
+    assert cli.main(["xen-test", "sizes", "--mutants"]) == 2
