@@ -47,7 +47,7 @@ REASONS = {
         Reason("forbidden", "policy", "The program forbids hugepages here, as for stacks of threads; or it is the "
                "stack that exec fills and then moves.", "no MADV_NOHUGEPAGE, MAP_STACK or PR_SET_THP_DISABLE"),
         Reason("not_covered", "3 covered", "The 2 MB range around the address was not wholly inside the mapping.",
-               "mappings and a heap that start and end on 2 MB boundaries (ABH)"),
+               "mappings that start and end, and a heap that ends, on 2 MB boundaries (ABH)"),
         Reason("pmd_not_empty", "4 PMD empty", "The range is covered, but it had small pages, or a page table, before.",
                "hugepages at the first touch of the range (ABH); khugepaged mends it later"),
         Reason("alloc_failed", "no memory", "The range was fit for a hugepage, and no 2 MB of memory were free.",

@@ -62,11 +62,11 @@ def ablated(study: Study) -> Study | None:
 
 def base_of(policy: str) -> str:
     """What a policy is compared with."""
-    return WHOLE if policy.startswith("abh-no-") else NONE
+    return WHOLE if policy.startswith(("abh-no-", "abh-with-")) else NONE
 
 
 def policies(study: Study) -> list[str]:
-    """Stock, nothing of ABH, one mechanism at a time; then the whole, and all but one."""
+    """Stock, nothing of ABH, one mechanism at a time; then the whole, and all but one, or one more."""
     alone = [name for name in study.plan.policies if name != WHOLE and base_of(name) == NONE]
     return [*alone, WHOLE, *(name for name in study.plan.policies if base_of(name) == WHOLE)]
 

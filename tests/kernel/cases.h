@@ -32,7 +32,7 @@
 #define SKIPPED 4
 #define NO_BOUND "1073741824" /* KiB, of unused_kib: most cases are of what one mapping gets */
 #define NAMED 25              /* ways to speak of a mapping */
-#define ADDRESSES 6           /* that "tell" writes */
+#define ADDRESSES 7           /* that "tell" writes */
 #define SEEN 8192             /* bytes, more than "bits32" writes */
 
 struct test {

@@ -149,7 +149,7 @@ def test_each_reason_that_occurs_has_one_sentence_and_no_other_has():
     ]  # fmt: skip
     assert sentences[0] == (
         "not_covered: The 2 MB range around the address was not wholly inside the mapping. "
-        "Cure: mappings and a heap that start and end on 2 MB boundaries (ABH)."
+        "Cure: mappings that start and end, and a heap that ends, on 2 MB boundaries (ABH)."
     )
     assert all(len(line) <= 110 for line in text.split("\n\n")[1].splitlines())
 

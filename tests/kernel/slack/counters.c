@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* What ABH does, or does not, is counted. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +10,6 @@
 #include "../cases.h"
 #include "slack.h"
 
-#define PIE_BASE 0x555555554000ul /* where a program is loaded without random addresses */
 #define OVERCOMMIT "/proc/sys/vm/overcommit_memory"
 #define MAP_COUNT "/proc/sys/vm/max_map_count"
 #define THP "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -90,31 +87,6 @@ static void too_much(void)
 	write_file(KNOBS "unused_kib", NO_BOUND);
 }
 
-/* Any program with random addresses, without which its heap is not placed: see tell.c. */
-static void run_program(void)
-{
-	pid_t child = fork();
-
-	if (child == 0) {
-		personality(0);
-		dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), 1);
-		execl("/pie", "pie", NULL);
-		_exit(3);
-	}
-	waitpid(child, NULL, 0);
-}
-
-/*
- * Mappings begin where the stack may grow to: here 1 to 2 TiB behind where programs are loaded first, so that two of
- * three heaps are put beyond them.
- */
-static void run_programs_below_mappings(void)
-{
-	limit(RLIMIT_STACK, (long)((1ul << 47) - PIE_BASE - (2ul << 40)));
-	for (int i = 0; i < 20; i++)
-		run_program();
-}
-
 static const struct {
 	const char *name;
 	void (*make)(void);
@@ -132,9 +104,7 @@ static const struct {
 	{ "abh_mmap_served ", pieces },
 	{ "abh_mmap_grown ", growth },
 	{ "abh_mmap_moved ", moving },
-	{ "abh_heap_placed ", run_program },
 	{ "abh_heap_too_much ", too_much },
-	{ "abh_heap_not_placed ", run_programs_below_mappings },
 };
 
 /* In a process of its own each, as of limits there is no way back. */
