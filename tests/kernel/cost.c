@@ -123,6 +123,19 @@ static void fork_child(void)
 	waitpid(child, NULL, 0);
 }
 
+static void start_program(void)
+{
+	int status;
+
+	if (!vfork()) {
+		execl("/nothing", "nothing", NULL);
+		_exit(127);
+	}
+	wait(&status);
+	if (status)
+		check((void *)-1);
+}
+
 static const struct {
 	const char *name;
 	void (*call)(void);
@@ -137,6 +150,7 @@ static const struct {
 	{ "mprotect() of a page, and back", protect },
 	{ "madvise(MADV_DONTNEED) of a page, touched", give_back },
 	{ "fork(), exit", fork_child },
+	{ "vfork(), execve(), exit", start_program },
 	{ "mmap() of 64 KiB, touched, beside 5 MiB", map_beside },
 };
 
