@@ -24,13 +24,22 @@ def say(text: str) -> None:
 def step(about: str) -> Iterator[None]:
     """Says that `about` began, that it is still going on twice a minute, and how long it took."""
     start = time.monotonic()
+    say(about)
+    with still(about):
+        yield
+    say(f"done: {about} ({time.monotonic() - start:.0f} s)")
+
+
+@contextlib.contextmanager
+def still(about: str) -> Iterator[None]:
+    """Says twice a minute that `about` is still going on: nothing of what is short."""
+    start = time.monotonic()
     done = threading.Event()
 
     def beat() -> None:
         while not done.wait(HEARTBEAT_S):
             say(f"still {about} ({time.monotonic() - start:.0f} s)")
 
-    say(about)
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
     try:
@@ -38,4 +47,3 @@ def step(about: str) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-    say(f"done: {about} ({time.monotonic() - start:.0f} s)")

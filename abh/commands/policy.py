@@ -24,7 +24,7 @@ MARKS = {"granted": " ", "denied": "✗", "unknown": "?"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The steps of a policy's life."""
-    steps = parser.add_subparsers(dest="step", metavar="STEP", required=True)
+    steps = parser.add_subparsers(dest="step", required=True)
     set_ = _step(steps, "set", "store a policy in a domain; nothing else changes yet", set_policy)
     set_.add_argument("vm", metavar="VM", help="its name, or its UUID")
     completed(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from abh import schedule
+from abh import progress, schedule
 from abh.build import components, root
 from abh.errors import AbhError
 from abh.schedule import Step
@@ -131,7 +131,9 @@ def _run(one: cell.Cell, folder: Path, told: Told) -> None:
     if matrix.holds(place, one):
         told.held += 1
         return
-    told.tell(perform(one, place))
+    with progress.still(f"running {one.name}"):
+        made = perform(one, place)
+    told.tell(made)
 
 
 def perform(

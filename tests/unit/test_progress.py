@@ -63,3 +63,13 @@ def test_a_step_that_fails_is_not_said_to_be_done(capsys):
         raise ValueError("no")
     assert capsys.readouterr().err == "abh: trying\n"
     assert set(threading.enumerate()) <= before, "its heart beats no more"
+
+
+def test_only_what_is_long_is_still_going_on(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "HEARTBEAT_S", 0.05)
+    with progress.still("a short thing"):
+        pass
+    assert capsys.readouterr().err == ""
+    with progress.still("a long thing"):
+        time.sleep(0.2)
+    assert capsys.readouterr().err.startswith("abh: still a long thing (0 s)\n")
