@@ -175,7 +175,7 @@ def _stages() -> list[str]:
 def _xen_tests() -> list[str]:
     from abh.verify import xen
 
-    return [*xen.names(), *xen.MOVED]
+    return [*xen.names(), *xen.MOVED, xen.REFUSE]
 
 
 NAMES: dict[str, Callable[[], list[str]]] = {

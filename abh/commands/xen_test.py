@@ -2,11 +2,12 @@
 """Test Xen's shadow page tables with small guests (tests/xen), in the machine of the Xen environments.
 
 Each test runs with nested paging, with shadow paging, and with superpages in the shadow, as guests of one machine. One
-guest at work is saved and restored, migrated, watched, and destroyed; another loses all its shadows.
+guest at work is saved and restored, migrated, watched, switched, and destroyed; another loses all its shadows. The host
+has xl of the series: xl.cfg says of each guest whether its shadow has superpages, and what has no shadow is refused.
 Where superpages are on and the shadow had none, or off and something was counted, the test has failed. NAME-pae is the
 guest NAME in 32 bits with PAE; linux is a Linux guest, whose memory calls are drawn.
 --fuzz runs the adversary beside a guest that watches its own memory.
-Its operations are done by one guest after the other, each with new superpages.
+Its operations are done by one guest after the other, each with new superpages, and by one machine after the other.
 With --mmu-check, the MMU model keeps translations from one entry of a guest to the next, as a processor does and the
 emulator does not, so that a missing flush is seen. --mutants shows that it would be: by turns one thing is taken away
 from a running Xen (tests/xen/mutants), and the guests that are named for it have to show it.
@@ -15,8 +16,9 @@ from a running Xen (tests/xen/mutants), and the guests that are named for it hav
 from __future__ import annotations
 
 import argparse
+import time
 
-from abh import arguments, output
+from abh import arguments, output, progress
 from abh.errors import Status
 
 HELP = "test Xen's shadow page tables with small guests"
@@ -29,8 +31,11 @@ UNTIL = {"migrate": "rounds=400 moved=1"}
 # Of an adversary that is one guest: the more often a superpage was given up, the longer it waits to be whole again. Of
 # 4,000 operations 178 superpages were made, of 12,000 346 (counted).
 OPERATIONS = 20000
+AT_ONCE = 5  # guests of the adversary in one machine
 LINUX = "linux"
 LINUX_ROUNDS = 8
+# Of page tables over its superpages in each round, which are given up for them, and come back.
+LINUX_SPREADS = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=arguments.name("xen-test"),
         metavar="TEST",
-        help="a folder of tests/xen, save, migrate, dirty, pin, drop, destroy (default: all that end)",
+        help="a folder of tests/xen, save, migrate, dirty, pin, switch, drop, destroy, refuse (default: all that end)",
     )
     arguments.completed(tests, "xen-test")
     parser.add_argument("--debug", action="store_true", help="Xen with its assertions")
@@ -79,27 +84,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def jobs(args: argparse.Namespace) -> list[str]:
-    """What the host is to do, a line each (tests/xen/run)."""
+    """What the host is to do with the tests, a line each (tests/xen/run)."""
     from abh.verify import xen
 
-    alone = args.tests
-    if not alone and not args.fuzz:
-        alone = [*(name for name in xen.names() if name.removesuffix(xen.PAE) not in ASKED), *xen.MOVED]
-    made = ["key O"] if args.audit else []
-    linux = f"rounds={args.rounds or LINUX_ROUNDS}"
-    for name in alone:
+    made = _audit(args)
+    linux = f"rounds={args.rounds or LINUX_ROUNDS} spreads={LINUX_SPREADS}"
+    ended = [name for name in xen.names() if name.removesuffix(xen.PAE) not in ASKED]
+    for name in args.tests or [*ended, *xen.MOVED, xen.REFUSE]:
+        if name == xen.REFUSE:
+            made += xen.REFUSED
+            continue
         for each in VARIANTS[1:] if name.endswith(xen.PAE) else VARIANTS:
             made += _one(name, each, linux if name == LINUX else "")
-    seed = 1 if args.seed is None else args.seed
-    for each in VARIANTS[1:] if args.fuzz else ():
-        made += [*_beside("fuzz", each), f"draws fuzz {each} {_draws(args.fuzz, seed)}"]
     return made
 
 
-def _draws(operations: int, seed: int) -> str:
-    """The seeds of the guests that do so many operations together, or a few more, and what each does."""
-    guests = -(-operations // OPERATIONS)
-    return f"{seed} {seed + guests - 1} operations={-(-operations // guests)}"
+def adversaries(args: argparse.Namespace) -> list[list[str]]:
+    """The jobs of the adversary, one machine's after the other's: what was done shows while there is more to do."""
+    first = 1 if args.seed is None else args.seed
+    guests = -(-args.fuzz // OPERATIONS)
+    operations = -(-args.fuzz // guests)
+    return [
+        [*_audit(args), *_beside("fuzz", each), f"draws fuzz {each} {seed} {to} operations={operations}"]
+        for each in VARIANTS[1:]
+        for seed in range(first, first + guests, AT_ONCE)
+        for to in [min(seed + AT_ONCE, first + guests) - 1]
+    ]
+
+
+def _audit(args: argparse.Namespace) -> list[str]:
+    return ["key O"] if args.audit else []
 
 
 def _one(name: str, variant: str, arguments: str = "") -> list[str]:
@@ -127,26 +141,39 @@ def run(args: argparse.Namespace) -> int:
         raise arguments.wrong("--seed is of the adversary", got="--seed without --fuzz", next_step="add --fuzz N")
     if args.mutants is not None:
         return _mutants(args)
-    todo = jobs(args)
+    machines = [*([jobs(args)] if args.tests or not args.fuzz else []), *(adversaries(args) if args.fuzz else [])]
     with output.report(args.json) as report:
         built = components.path_of("xen-debug" if args.debug or args.audit else "xen")
         check = xen.MMU_CHECK if args.mmu_check else None
-        limit_s = 60 * args.minutes
-        ended, _ = xen.run(todo, xen=built, limit_s=limit_s, mmu=check, state=xen.frozen_state(built, limit_s))
-        for each in ended.verdicts:
+        end = time.monotonic() + 60 * args.minutes
+        verdicts: dict[str, xen.Verdict] = {}
+        complaints: list[str] = []
+        for number, todo in enumerate(machines, 1):
+            limit_s = max(1, end - time.monotonic())
+            ended, _ = xen.run(todo, xen=built, limit_s=limit_s, mmu=check, state=xen.frozen_state(built, limit_s))
+            for each in ended.verdicts:
+                if each.variant in verdicts:
+                    verdicts[each.variant].and_then(each)
+                else:
+                    verdicts[each.variant] = each
+            complaints += ended.complaints
+            if not ended.passed:
+                break
+            if len(machines) > 1:
+                progress.say(f"machine {number} of {len(machines)} has ended well: {todo[-1]}")
+        tests = list(verdicts.values())
+        for each in tests:
             counters = " ".join(f"{name}={count}" for name, count in each.counters.items() if count)
             print(f"{each.outcome:8} {each.variant}  {each.reason}  {counters}".rstrip())
             if each.checked:
                 print(f"    MMU model: {' '.join(f'{name}={count}' for name, count in each.checked.items())}")
             if each.outcome != "success" or each.variant.startswith(("draws:", "drop:")):
                 print("".join(f"    {line}\n" for line in each.said), end="")
-        for line in ended.complaints:
+        complaints += unshown(tests)
+        for line in complaints:
             print(f"xen-test: {line}")
-        wrong = unshown(ended.verdicts)
-        for line in wrong:
-            print(f"xen-test: {line}")
-        passed = ended.passed and not wrong
-        report.update(passed=passed, complaints=ended.complaints + wrong, tests=[vars(each) for each in ended.verdicts])
+        passed = not complaints and all(each.outcome == "success" for each in tests)
+        report.update(passed=passed, complaints=complaints, tests=[vars(each) for each in tests])
     return Status.SUCCESS if passed else Status.FAILED
 
 
@@ -171,20 +198,24 @@ def _mutants(args: argparse.Namespace) -> int:
 
 
 # Counters that a test is for, and that are to be more than 0 where superpages are on; of all others, direct. What a
-# domain is restored from is in pages of 4 KiB (libxc), so it shows in what was before.
+# domain is restored from is in pages of 4 KiB (libxc), so it shows in what was before, and the switch, which goes with
+# the domain, in superpages of the guest's that have to be splintered.
 SHOWN = {
     "test:balloon": ("direct", "demoted_mapping", "promoted"),
     "test:clean": ("direct", "demoted_fault"),
     "test:grants": ("direct", "demoted_mapping"),
     "test:tables": ("direct", "demoted_table"),
-    "test:linux": ("direct", "demoted_table"),
-    "save:churn": ("before_live",),
-    "migrate:churn": ("before_live",),
+    "test:linux": ("direct", "demoted_table", "promoted"),
+    "test:pod": ("direct", "demoted_mapping"),
+    "save:churn": ("before_live", "splintered_p2m"),
+    "migrate:churn": ("before_live", "splintered_p2m"),
     "dirty:churn": ("before_live", "during_splintered_dirty", "live"),
     "pin:churn": ("before_live", "during_splintered_cache", "live"),
+    "switch:churn": ("before_live", "live"),
+    "refuse:sizes": (),
 }
 # And that are to be 0, though superpages are on.
-GONE = {"dirty:churn": "during_live"}
+GONE = {"dirty:churn": "during_live", "switch:churn": "during_live"}
 
 
 def unshown(verdicts: list[xen.Verdict]) -> list[str]:  # type: ignore[name-defined]  # noqa: F821

@@ -377,14 +377,14 @@ STAGES = {
               (NEWEST_KERNEL, "newest-selftests", "kernel-tests", "qemu")),
         Stage("xen", "Xen's shadow page tables, with superpages and without, under small guests", 35, _xen,
               ("hypervisor/xen", "tests/xen", "agent", *BENCH),
-              ("xen", "xen-debug", "xen-mutants", "xen-tests", "qemu", "mmu"), memory_mib=2600),
+              ("xen", "xen-debug", "xen-mutants", "xen-tests", "xl-initramfs", "qemu", "mmu"), memory_mib=2600),
         Stage("organisations", "whole runs through other organisations of page tables: `make organisations`",
               25, partial(_abh, "organisations"), (*MACHINES, "hypervisor/mmu-model"),
               ("mmu",), boots=("native", "kvm-hap", "kvm-shadow"), memory_mib=2600),
         Stage("series", "every series builds after each of its patches, each kernel boots, each Xen runs guests", 80,
               partial(_abh, "check-series", "--build"),
               (*SERIES, "recipes", "vm-configs/kconfig", "tests/kernel", "tests/xen", "agent"),
-              ("kernel-tests", "xen-tests", "qemu"), memory_mib=2600),
+              ("kernel-tests", "xen-tests", "xl-initramfs", "qemu"), memory_mib=2600),
     )
 }  # fmt: skip
 

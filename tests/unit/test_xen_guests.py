@@ -73,9 +73,9 @@ def test_jobs() -> None:
     assert [job for job in xen_test.jobs(_arguments(tests=["sizes"]))] == [
         "test sizes hap 0", "test sizes shadow 0", "test sizes shadow 1",
     ]  # fmt: skip
-    assert xen_test.jobs(_arguments(tests=["linux"], rounds=7))[2] == "test linux shadow 1 rounds=7"
+    assert xen_test.jobs(_arguments(tests=["linux"], rounds=7))[2] == "test linux shadow 1 rounds=7 spreads=4"
     every = xen_test.jobs(_arguments())
-    assert "test linux hap 0 rounds=8" in every
+    assert "test linux hap 0 rounds=8 spreads=4" in every
     assert not any("canary" in job or "fuzz" in job or "test wide" in job for job in every)
     alone = [job for job in every if job.startswith("test ")]
     small = [name for name in xen_guests.names() if name.endswith(xen_guests.PAE)]
@@ -83,19 +83,29 @@ def test_jobs() -> None:
     assert len(alone) == (3 + 2) * (len(small) - len(xen_test.ASKED)) + 3
     assert not any(job.split()[1:3] == ["sizes-pae", "hap"] for job in alone)
     assert "save churn shadow 1 rounds=3000" in every
-    fuzz = xen_test.jobs(_arguments(fuzz=7, seed=3, audit=True))
-    assert fuzz[0] == "key O"
-    assert fuzz[1:3] == ["beside canary shadow 0", "draws fuzz shadow 0 3 3 operations=7"]
+    assert every[-2:] == list(xen_guests.REFUSED) == xen_test.jobs(_arguments(tests=["refuse"]))
+    fuzz = xen_test.adversaries(_arguments(fuzz=7, seed=3, audit=True))
+    assert fuzz[0] == ["key O", "beside canary shadow 0", "draws fuzz shadow 0 3 3 operations=7"]
+    assert len(fuzz) == 2 and fuzz[1][2] == "draws fuzz shadow 1 3 3 operations=7"
 
 
 def test_adversary_of_many_operations_is_many_guests() -> None:
     at_once = xen_test.OPERATIONS
-    assert xen_test.jobs(_arguments(fuzz=at_once))[1] == f"draws fuzz shadow 0 1 1 operations={at_once}"
-    assert xen_test.jobs(_arguments(fuzz=2 * at_once + 1, seed=5))[3] == (
+    assert xen_test.adversaries(_arguments(fuzz=at_once))[0][-1] == f"draws fuzz shadow 0 1 1 operations={at_once}"
+    assert xen_test.adversaries(_arguments(fuzz=2 * at_once + 1, seed=5))[1][-1] == (
         f"draws fuzz shadow 1 5 7 operations={(2 * at_once + 3) // 3}"
     )
-    # The machine is told all of it in one small block, however many there are.
-    assert len("\n".join(xen_test.jobs(_arguments(fuzz=10**9)))) < 200
+    # A machine has so many of them, and is told all of it in one small block.
+    many = [each[-1].split()[4:6] for each in xen_test.adversaries(_arguments(fuzz=12 * at_once))]
+    assert many == 2 * [["1", "5"], ["6", "10"], ["11", "12"]]
+    assert len("\n".join(xen_test.adversaries(_arguments(fuzz=12 * at_once))[0])) < 200
+
+
+def test_what_came_of_guests_one_machine_after_the_other_is_added() -> None:
+    one = xen_guests.Verdict("draws:fuzz~shadow-1", "success", "", {"direct": 2}, ["first"], {"stale": 0})
+    one.and_then(xen_guests.Verdict("draws:fuzz~shadow-1", "failure", "at 9", {"direct": 3}, ["last"], {"stale": 1}))
+    assert (one.outcome, one.reason, one.said) == ("failure", "at 9", ["last"])
+    assert (one.counters, one.checked) == ({"direct": 5}, {"stale": 1})
 
 
 def test_verdict_of_many_guests_is_that_of_the_last() -> None:
@@ -115,9 +125,11 @@ def test_what_runs_beside_a_test() -> None:
 
 
 def test_guest_that_was_moved_shows_its_superpages_before() -> None:
-    on = xen_guests.Verdict("save:churn~shadow-1", "success", "", {"before_live": 3, "direct": 0})
+    on = xen_guests.Verdict("save:churn~shadow-1", "success", "", {"before_live": 3, "direct": 0, "splintered_p2m": 9})
     off = xen_guests.Verdict("save:churn~shadow-0", "success", "", {"before_shadow_pages": 3, "before_direct": 0})
     assert xen_test.unshown([on, off]) == []
+    on.counters["splintered_p2m"] = 0  # whoever restored it did not turn them on
+    assert len(xen_test.unshown([on])) == 1
     on.counters, off.counters = {"direct": 3}, {"before_direct": 1}
     assert len(xen_test.unshown([on, off])) == 2
 
