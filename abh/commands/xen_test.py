@@ -34,8 +34,6 @@ OPERATIONS = 20000
 AT_ONCE = 5  # guests of the adversary in one machine
 LINUX = "linux"
 LINUX_ROUNDS = 8
-# Of page tables over its superpages in each round, which are given up for them, and come back.
-LINUX_SPREADS = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +86,7 @@ def jobs(args: argparse.Namespace) -> list[str]:
     from abh.verify import xen
 
     made = _audit(args)
-    linux = f"rounds={args.rounds or LINUX_ROUNDS} spreads={LINUX_SPREADS}"
+    linux = f"rounds={args.rounds or LINUX_ROUNDS}"
     ended = [name for name in xen.names() if name.removesuffix(xen.PAE) not in ASKED]
     for name in args.tests or [*ended, *xen.MOVED, xen.REFUSE]:
         if name == xen.REFUSE:
@@ -205,7 +203,7 @@ SHOWN = {
     "test:clean": ("direct", "demoted_fault"),
     "test:grants": ("direct", "demoted_mapping"),
     "test:tables": ("direct", "demoted_table"),
-    "test:linux": ("direct", "demoted_table", "promoted"),
+    "test:linux": ("direct", "demoted_table"),
     "test:pod": ("direct", "demoted_mapping"),
     "save:churn": ("before_live", "splintered_p2m"),
     "migrate:churn": ("before_live", "splintered_p2m"),

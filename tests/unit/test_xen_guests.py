@@ -73,9 +73,9 @@ def test_jobs() -> None:
     assert [job for job in xen_test.jobs(_arguments(tests=["sizes"]))] == [
         "test sizes hap 0", "test sizes shadow 0", "test sizes shadow 1",
     ]  # fmt: skip
-    assert xen_test.jobs(_arguments(tests=["linux"], rounds=7))[2] == "test linux shadow 1 rounds=7 spreads=4"
+    assert xen_test.jobs(_arguments(tests=["linux"], rounds=7))[2] == "test linux shadow 1 rounds=7"
     every = xen_test.jobs(_arguments())
-    assert "test linux hap 0 rounds=8 spreads=4" in every
+    assert "test linux hap 0 rounds=8" in every
     assert not any("canary" in job or "fuzz" in job or "test wide" in job for job in every)
     alone = [job for job in every if job.startswith("test ")]
     small = [name for name in xen_guests.names() if name.endswith(xen_guests.PAE)]
