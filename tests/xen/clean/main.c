@@ -39,5 +39,7 @@ void test(void)
 		check(try_write(reached, 0) == (PF_P | PF_W), "entry %lu is writable", used);
 		check(try_read(reached, &value) == NONE && value == tag, "by entry %lu: %lx", used, value);
 		set(at(ARENA + table) + used, (frame + used * PAGE) | P | RW | A | D);
+		/* Xen lets a written table go out of step with its shadow until a flush. From here on it is watched. */
+		flush();
 	}
 }

@@ -60,6 +60,15 @@ void test(void)
 		check(try_read(view_of(where), &value) == NONE && value == tag_of(where), "page %lx: %lx", where,
 		      value);
 	}
+	for (uint64_t extent = 3; extent < SPARES; extent++) {
+		uint64_t where = SPARE + extent * SUPERPAGE, page = where + (draw(&state) & 511) * PAGE;
+
+		fill(where, 1);
+		look(where, 1, "to be given back");
+		check(give_back(where / PAGE, 9) == 1, "2 MiB at %lx cannot be given back", where);
+		check(try_read(view_of(page), &value) != NONE || value == ~UINT64_C(0),
+		      "page %lx of 2 MiB is still there: %lx", page, value);
+	}
 	look(ARENA, EXTENTS, "after");
 	look(SPARE, 1, "after");
 }
