@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds xl and libxl, configured as Debian does (debian/rules), for them to stand in the places of its own: all other
-# tools and libraries of a host are Debian's.
+# Builds xl, libxl and libxenguest, configured as Debian does (debian/rules), for them to stand in the places of its own:
+# all other tools and libraries of a host are Debian's.
 # In: /src (patched); out: /out.
 set -eu
 cd /src
@@ -18,3 +18,4 @@ for part in include libs xl; do
 done
 strip -o /out/xl xl/xl
 strip --strip-unneeded -o /out/libxenlight.so.4.20 libs/light/libxenlight.so.4.20.*
+strip --strip-unneeded -o /out/libxenguest.so.4.20 libs/guest/libxenguest.so.4.20.*

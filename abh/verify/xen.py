@@ -73,6 +73,16 @@ class Ended:
         """Every guest succeeded, and nothing was complained of."""
         return not self.complaints and all(each.outcome == "success" for each in self.verdicts)
 
+    def and_then(self, other: Ended) -> None:
+        """Adds what came of another machine, which ran after this one."""
+        by_variant = {each.variant: each for each in self.verdicts}
+        for each in other.verdicts:
+            if each.variant in by_variant:
+                by_variant[each.variant].and_then(each)
+            else:
+                self.verdicts.append(each)
+        self.complaints += other.complaints
+
 
 def names() -> list[str]:
     """Every test: a folder of tests/xen with a main.c, as a guest in 64 bits and one in 32, or with an init.c, which is

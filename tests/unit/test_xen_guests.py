@@ -73,9 +73,9 @@ def test_jobs() -> None:
     assert [job for job in xen_test.jobs(_arguments(tests=["sizes"]))] == [
         "test sizes hap 0", "test sizes shadow 0", "test sizes shadow 1",
     ]  # fmt: skip
-    assert xen_test.jobs(_arguments(tests=["linux"], rounds=7))[2] == "test linux shadow 1 rounds=7"
+    assert xen_test.jobs(_arguments(tests=["linux"], rounds=7))[2] == "test linux shadow 1 rounds=7 spreads=4"
     every = xen_test.jobs(_arguments())
-    assert "test linux hap 0 rounds=8" in every
+    assert "test linux hap 0 rounds=8 spreads=4" in every
     assert not any("canary" in job or "fuzz" in job or "test wide" in job for job in every)
     alone = [job for job in every if job.startswith("test ")]
     small = [name for name in xen_guests.names() if name.endswith(xen_guests.PAE)]
@@ -102,10 +102,20 @@ def test_adversary_of_many_operations_is_many_guests() -> None:
 
 
 def test_what_came_of_guests_one_machine_after_the_other_is_added() -> None:
-    one = xen_guests.Verdict("draws:fuzz~shadow-1", "success", "", {"direct": 2}, ["first"], {"stale": 0})
-    one.and_then(xen_guests.Verdict("draws:fuzz~shadow-1", "failure", "at 9", {"direct": 3}, ["last"], {"stale": 1}))
+    name, canary = "draws:fuzz~shadow-1", xen_guests.Verdict("beside:canary~shadow-1", "success")
+    all_of_it = xen_guests.Ended([], [])
+    all_of_it.and_then(
+        xen_guests.Ended([xen_guests.Verdict(name, "success", "", {"direct": 2}, ["first"], {"stale": 0})], ["odd"])
+    )
+    all_of_it.and_then(
+        xen_guests.Ended(
+            [canary, xen_guests.Verdict(name, "failure", "at 9", {"direct": 3}, ["last"], {"stale": 1})], []
+        )
+    )
+    one, beside = all_of_it.verdicts
     assert (one.outcome, one.reason, one.said) == ("failure", "at 9", ["last"])
     assert (one.counters, one.checked) == ({"direct": 5}, {"stale": 1})
+    assert (beside, all_of_it.complaints) == (canary, ["odd"])
 
 
 def test_verdict_of_many_guests_is_that_of_the_last() -> None:
@@ -124,14 +134,19 @@ def test_what_runs_beside_a_test() -> None:
     assert xen_guests.beside("grants-pae") == ["grants-pae", "owner=1"]
 
 
-def test_guest_that_was_moved_shows_its_superpages_before() -> None:
-    on = xen_guests.Verdict("save:churn~shadow-1", "success", "", {"before_live": 3, "direct": 0, "splintered_p2m": 9})
-    off = xen_guests.Verdict("save:churn~shadow-0", "success", "", {"before_shadow_pages": 3, "before_direct": 0})
-    assert xen_test.unshown([on, off]) == []
-    on.counters["splintered_p2m"] = 0  # whoever restored it did not turn them on
-    assert len(xen_test.unshown([on])) == 1
-    on.counters, off.counters = {"direct": 3}, {"before_direct": 1}
-    assert len(xen_test.unshown([on, off])) == 2
+def test_guest_that_was_moved_has_its_superpages_again() -> None:
+    below = {"before_p2m_huge_kib": 90 << 10, "p2m_huge_kib": 88 << 10}
+    on = xen_guests.Verdict("save:churn~shadow-1", "success", "", {"before_live": 3, "direct": 2, **below})
+    off = xen_guests.Verdict(
+        "save:churn~shadow-0", "success", "", {"before_shadow_pages": 3, "before_direct": 0, **below}
+    )
+    nested = xen_guests.Verdict("migrate:churn~hap", "success", "", dict(below))
+    assert xen_test.unshown([on, off, nested]) == []
+    on.counters["direct"] = 0  # whoever restored it did not turn them on
+    nested.counters["p2m_huge_kib"] = 0  # or page by page
+    assert len(xen_test.unshown([on, off, nested])) == 2
+    on.counters, off.counters, nested.counters = {"direct": 3, **below}, {"before_direct": 1, **below}, {}
+    assert len(xen_test.unshown([on, off, nested])) == 3
 
 
 def test_guest_whose_writes_are_recorded_has_no_superpages_meanwhile() -> None:

@@ -5,8 +5,9 @@
  * In each of `rounds` (of the kernel's command line) it maps, writes, discards, protects, moves and gives back parts of
  * some mappings and of its heap, and forks: the child checks all, and writes over some of it. Beside that it has the
  * kernel put page tables into as many superpages of the guest's memory as it can: it holds `hog` MiB in small pages,
- * gives one of each 2 MiB back, and takes a table for each, out of these pages, which the kernel maps by superpages
- * that it may write. It frees the tables, and sleeps until those may come back.
+ * gives some of each 2 MiB back, fills pipes until nothing else is free, and takes tables: out of these pages, which
+ * the kernel maps by superpages that it may write. It frees the tables, and sleeps until those may come back, `spreads`
+ * times.
  *
  * There is no C library: a static one would make the archive, which the host reads byte by byte, ten times as long.
  */
@@ -22,10 +23,14 @@
 #define SLOT_PAGES 1024UL /* two hugepages */
 #define HEAP SLOTS        /* the slot that is the heap, of which a part is there */
 #define MOST_HOG 1024UL   /* MiB */
-#define STOOD_MS 400      /* Xen forgets that a superpage was given up after 16 times its next wait, which is 20 ms */
+/* Pages of each 2 MiB that are given back: of all memory the kernel has to have 1 MiB left. */
+#define LOOSE 16UL
+#define MOST_PIPES 512
+#define STOOD_MS 400 /* Xen forgets that a superpage was given up after 16 times its next wait, which is 20 ms */
 
 #define SYS_write 1
 #define SYS_open 2
+#define SYS_close 3
 #define SYS_mmap 9
 #define SYS_mprotect 10
 #define SYS_munmap 11
@@ -37,9 +42,11 @@
 #define SYS_fork 57
 #define SYS_exit 60
 #define SYS_wait4 61
-#define SYS_close 3
+#define SYS_fcntl 72
 #define SYS_mkdir 83
+#define SYS_sysinfo 99
 #define SYS_mount 165
+#define SYS_pipe2 293
 
 #define READ_WRITE 3
 #define READ_ONLY 1
@@ -52,8 +59,10 @@
 #define DONTNEED 4
 #define DONTFORK 10
 #define NOHUGEPAGE 15
+#define SET_PIPE_SIZE 1031
+#define PIPE_PAGES 256UL /* the most that it may hold */
 
-static uint64_t state, rounds, hog, maps, writes, checks, forks, moves, tables;
+static uint64_t state, rounds, hog, spreads, maps, writes, checks, forks, moves, tables;
 static char *slots[SLOTS + 1];
 /* What each page holds: every word is made of it. 0: zeros. */
 static uint32_t tags[SLOTS + 1][SLOT_PAGES];
@@ -306,27 +315,70 @@ static void write_hog(uint64_t page)
 	hogged[page * WORDS] = word(hog_tags[page], page);
 }
 
+static uint64_t free_pages(void)
+{
+	uint64_t info[16]; /* struct sysinfo: its sixth word is freeram */
+
+	check(!call3(SYS_sysinfo, (long)info, 0, 0), "sysinfo", 0);
+	return info[5] / PAGE;
+}
+
+static int pipes[MOST_PIPES][2];
+static uint64_t piped;
+
+/*
+ * What a pipe holds cannot be moved, as a page table cannot: the kernel takes both out of the largest piece that is
+ * free. All pipes are made before the first is filled, as each takes some pages that follow each other.
+ */
+static void fill_pipes(uint64_t left)
+{
+	static char page[PAGE];
+	uint64_t there = free_pages(), most = there > left ? (there - left) / PIPE_PAGES + 1 : 0;
+
+	check(most <= MOST_PIPES, "too much to fill pipes with", there);
+	for (piped = 0; piped < most; piped++) {
+		check(!call3(SYS_pipe2, (long)pipes[piped], 0, 0), "pipe", piped);
+		check(call3(SYS_fcntl, pipes[piped][1], SET_PIPE_SIZE, PIPE_PAGES * PAGE) > 0, "pipe's size", piped);
+	}
+	for (uint64_t i = 0; i < most * PIPE_PAGES && free_pages() > left; i++)
+		check(call3(SYS_write, pipes[i / PIPE_PAGES][1], (long)page, PAGE) == (long)PAGE, "write to pipe", i);
+}
+
+static void close_pipes(void)
+{
+	while (piped--)
+		for (int end = 0; end < 2; end++)
+			check(!call3(SYS_close, pipes[piped][end], 0, 0), "close of pipe", piped);
+}
+
 /* Page tables in as many superpages as the small pages lie in, and away again. */
 static void spread_tables(void)
 {
-	static uint64_t given[MOST_HOG / 2];
-	uint64_t number = hog / 2, length = number * SUPERPAGE;
+	uint64_t number = hog / 2, length = number * SUPERPAGE, first = draw(512 / LOOSE);
 	long sleep[2] = { 0, STOOD_MS * 1000000L };
-	char *sparse;
 
-	for (uint64_t i = 0; i < number; i++) {
-		given[i] = i * 512 + draw(512);
-		check(!call3(SYS_madvise, (long)(hogged + given[i] * WORDS), PAGE, DONTNEED), "madvise", i);
+	/* One of each 2 MiB after the other, for those that follow each other on the kernel's lists to be of others. */
+	for (uint64_t i = 0; i < number * LOOSE; i++) {
+		uint64_t page = i % number * 512 + i / number * (512 / LOOSE) + first;
+
+		check(!call3(SYS_madvise, (long)(hogged + page * WORDS), PAGE, DONTNEED), "madvise", page);
 	}
-	sparse = mapped(call(SYS_mmap, 0, length, READ_WRITE, ANONYMOUS | NORESERVE, -1, 0), "mmap of sparse memory");
-	check(!call3(SYS_madvise, (long)sparse, length, NOHUGEPAGE), "madvise", 0);
-	for (uint64_t i = 0; i < number; i++)
-		check(!((volatile char *)sparse)[i * SUPERPAGE], "memory that was never written has something", i);
-	tables += number;
-	check(!call3(SYS_munmap, (long)sparse, length, 0), "munmap of sparse memory", 0);
-	call3(SYS_nanosleep, (long)sleep, 0, 0);
-	for (uint64_t i = 0; i < number; i++)
-		write_hog(given[i]);
+	fill_pipes(number * LOOSE);
+	for (uint64_t spread = 0; spread < spreads; spread++) {
+		char *sparse = mapped(call(SYS_mmap, 0, length, READ_WRITE, ANONYMOUS | NORESERVE, -1, 0),
+				      "mmap of sparse memory");
+
+		check(!call3(SYS_madvise, (long)sparse, length, NOHUGEPAGE), "madvise", 0);
+		for (uint64_t i = 0; i < number; i++)
+			check(!((volatile char *)sparse)[i * SUPERPAGE], "memory that was never written has something",
+			      i);
+		tables += number;
+		check(!call3(SYS_munmap, (long)sparse, length, 0), "munmap of sparse memory", 0);
+		call3(SYS_nanosleep, (long)sleep, 0, 0);
+	}
+	close_pipes();
+	for (uint64_t i = 0; i < number * LOOSE; i++)
+		write_hog(i % number * 512 + i / number * (512 / LOOSE) + first);
 	check_hog();
 }
 
@@ -362,9 +414,13 @@ static void set_up(void)
 {
 	call3(SYS_mkdir, (long)"/sys", 0755, 0);
 	check(!call(SYS_mount, (long)"sys", (long)"/sys", (long)"sysfs", 0, 0, 0), "no sysfs", 0);
+	call3(SYS_mkdir, (long)"/proc", 0755, 0);
+	check(!call(SYS_mount, (long)"proc", (long)"/proc", (long)"proc", 0, 0, 0), "no procfs", 0);
 	set("/sys/kernel/mm/transparent_hugepage/enabled", "always");
 	set("/sys/kernel/mm/abh/enabled", "always");
 	set("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "100");
+	/* Else with THP it is 5 % of all, and pages would be reclaimed while pipes are filled. */
+	set("/proc/sys/vm/min_free_kbytes", "1024");
 	for (unsigned int slot = 0; slot < SLOTS; slot++)
 		new_slot(slot);
 	slots[HEAP] = (char *)((call3(SYS_brk, 0, 0, 0) + PAGE - 1) & -PAGE);
@@ -381,6 +437,7 @@ void __attribute__((noreturn, used)) start(long *stack)
 
 	rounds = argument(environment, "rounds", 20);
 	hog = argument(environment, "hog", 128);
+	spreads = argument(environment, "spreads", 1);
 	state = argument(environment, "seed", 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
 	check(hog <= MOST_HOG, "too much to hold", hog);
 	set_up();
