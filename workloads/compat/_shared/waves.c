@@ -2,10 +2,12 @@
 /*
  * A server's day: waves of load in many threads, which come and go, some growth, and time with nothing to do.
  *
- * In a wave every thread allocates its share in blocks, checks what it wrote, gives some blocks to the next thread to be
- * freed there, and frees the others in another order than it took them. In odd waves blocks are small; in even ones some
- * are larger than what a malloc maps by itself. Of each wave a few blocks are kept, and those of the wave before the last
- * are freed: so memory in use is the same after each wave, and what the process has must be, too.
+ * In a wave every thread allocates its share in blocks, and gives some to the next thread to be freed there. When all
+ * threads have all of it, they check what they wrote, and free the others in another order than they took them: so what
+ * is in use at once is the same however the threads are scheduled, and what is there for it is the malloc's doing. In odd
+ * waves blocks are small; in even ones some are larger than what a malloc maps by itself. Of each wave a few blocks are
+ * kept, and those of the wave before the last are freed: so memory in use is the same after each wave, and what the
+ * process has must be, too.
  */
 #include <err.h>
 #include <inttypes.h>
@@ -32,6 +34,7 @@ static struct {
 } given[THREADS_MOST];
 
 static struct block *kept[THREADS_MOST][GENERATIONS];
+static pthread_barrier_t all_taken;
 static uint64_t threads, wave, share_bytes, seed, sums[THREADS_MOST];
 
 /* The finaliser of SplitMix64: one to one. */
@@ -122,6 +125,7 @@ static void *work(void *argument)
 			own[number % 2] = block;
 		}
 	}
+	pthread_barrier_wait(&all_taken);
 	sums[thread] += free_all(own[0]) + free_all(own[1]);
 	return NULL;
 }
@@ -171,6 +175,8 @@ int main(int argc, char **argv)
 	seed = strtoull(argv[8], NULL, 10);
 	for (uint64_t i = 0; i < threads; i++)
 		pthread_mutex_init(&given[i].lock, NULL);
+	if (pthread_barrier_init(&all_taken, NULL, threads))
+		errx(1, "the threads have nothing to wait at");
 	for (wave = 1; wave <= waves; wave++) {
 		run_wave();
 		printf("rss_after_wave_%" PRIu64 "_kib: %ld\n", wave, rss_kib());
