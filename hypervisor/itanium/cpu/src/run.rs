@@ -233,6 +233,8 @@ impl Cpu {
             self.pop_frame((ifs & 127) as u8);
             self.restore_frame(ifs);
         }
+        // A handler that covered no frame leaves one that may still lack what a return was to load when it came.
+        self.rse.loading = self.rse.dirty < 0;
     }
 
     pub(crate) fn loop_count(&mut self) -> &mut u64 {

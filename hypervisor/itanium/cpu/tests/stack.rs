@@ -4,8 +4,10 @@
 
 mod common;
 
-use common::{BEGIN, Machine, START};
+use common::{BEGIN, GOOD, Machine, STACK, START, TABLE};
 use itanium_decode::program::alone;
+use itanium_mmu::fields::{Itir, Pte};
+use itanium_mmu::tlb::Side;
 
 /// As in the MMU's tests: a generator of numbers that needs no crate.
 struct Random(u64);
@@ -41,7 +43,7 @@ impl Naive {
 
 /// Where a register lies in memory, counted from a backing store that begins at a collection's begin.
 fn address(index: usize) -> u64 {
-    common::STACK + 8 * (index + index / 63) as u64
+    STACK + 8 * (index + index / 63) as u64
 }
 
 struct Tried {
@@ -61,12 +63,36 @@ impl Tried {
         Self { machine, model: Naive { stack, frame, callers: vec![] }, random: Random(seed), at: START + 6 * 16 }
     }
 
+    /// The same, whose stack is translated, by pages of 4 KiB 1 MiB above where they are in memory. A handler inserts
+    /// what is missed; it begins with these instructions.
+    fn translated(seed: u64, handler: &str) -> Self {
+        const DT_RT_IT: u64 = 1 << 17 | 1 << 27 | 1 << 36;
+        let mut tried = Self::new(seed);
+        let machine = &mut tried.machine;
+        for side in [Side::Instruction, Side::Data] {
+            machine.cpu.mmu.itr(side, 0, Pte(GOOD), Itir(20 << 2), 0).expect("a good insertion");
+        }
+        machine.put(
+            TABLE + 0x1000,
+            &format!(
+                "{handler}mov r18=cr.ifa\nmovl r17=0xff000\nand r18=r18,r17\nmovl r17={GOOD:#x}\nor r17=r17,r18\nitc.d r17\nrfi"
+            ),
+        );
+        machine.cpu.set_backing_store(STACK + 0x10_0000);
+        machine.cpu.set_psr(machine.cpu.psr() | DT_RT_IT);
+        tried
+    }
+
     /// Executes one instruction more.
     fn one(&mut self, text: &str) {
         let at = self.at;
         let bundle = alone(&text.replace("@next", &format!("{:#x}", at + 16)), at);
         self.machine.ram.0[at as usize..at as usize + 16].copy_from_slice(&bundle.0.to_le_bytes());
         self.machine.bundles(1);
+        // What was missed meanwhile is inserted, and the instruction done then.
+        while self.machine.vector().is_some() || self.machine.cpu.place().0 == at {
+            self.machine.bundles(1);
+        }
         self.at = at + 16;
         assert_eq!(self.machine.cpu.place(), (self.at, 0), "{text}: {}", self.machine.cpu.state());
     }
@@ -152,6 +178,24 @@ impl Tried {
         assert_eq!(self.machine.cpu.dirty(), 0);
     }
 
+    /// So many calls, returns, frames, writes and flushes; `before` each of them something else may happen.
+    fn go(&mut self, steps: u64, before: fn(&mut Self)) {
+        for _ in 0..steps {
+            self.wrap();
+            before(self);
+            match self.random.below(16) {
+                0..2 => self.alloc(),
+                2..6 => self.call(),
+                6..9 => self.ret(),
+                9 => self.flush(),
+                _ => self.write(),
+            }
+            // A return that has to load does so before the next instruction.
+            self.one("nop.m 0x0");
+            self.check();
+        }
+    }
+
     fn check(&self) {
         let Frame { base, sof, .. } = self.model.frame;
         for number in 0..sof {
@@ -165,19 +209,18 @@ impl Tried {
 #[test]
 fn registers_are_what_a_model_without_memory_says() {
     for seed in 1..=12 {
-        let mut tried = Tried::new(seed * 0x9e37_79b9_7f4a_7c15);
-        for _ in 0..1500 {
-            tried.wrap();
-            match tried.random.below(16) {
-                0..2 => tried.alloc(),
-                2..6 => tried.call(),
-                6..9 => tried.ret(),
-                9 => tried.flush(),
-                _ => tried.write(),
-            }
-            // A return that has to load does so before the next instruction.
-            tried.one("nop.m 0x0");
-            tried.check();
+        Tried::new(seed * 0x9e37_79b9_7f4a_7c15).go(1500, |_| ());
+    }
+}
+
+#[test]
+fn so_they_are_while_pages_of_the_stack_are_missed() {
+    for seed in 1..=6 {
+        for handler in ["", "cover\n"] {
+            let mut tried = Tried::translated(seed * 0x9e37_79b9_7f4a_7c15, handler);
+            tried.go(1500, |tried| tried.machine.cpu.mmu.ptc_e());
+            let missed = tried.machine.cpu.mmu.counters().data.cache_insertions;
+            assert!(missed > 50, "{missed}");
         }
     }
 }

@@ -293,6 +293,58 @@ fn a_return_whose_loads_miss_has_returned() {
 }
 
 #[test]
+fn a_return_whose_loads_missed_goes_on_loading() {
+    // Two pages of the stack, with a collection at the end of the first: the loads miss twice. A handler that inserts
+    // a translation needs no frame, and most do not cover the one that they find. The callee takes all registers that
+    // there are, and writes to those that were the caller's.
+    for handler in ["", "cover\n"] {
+        let mut machine = Machine::new(&format!(
+            "{BEGIN}
+            movl r5=0x100f80
+            mov.m ar.bspstore=r5
+            alloc r2=ar.pfs,40,40,0
+            mov r32=11
+            mov r46=12
+            mov r47=13
+            mov r71=14
+            br.call.sptk.few b0=@callee
+            mov r10=r32
+            mov r11=r46
+            mov r12=r47
+            mov r13=r71
+            br.few @end
+            callee:
+            alloc r32=ar.pfs,1,1,0
+            flushrs
+            alloc r32=ar.pfs,96,1,0
+            mov r88=1
+            mov r102=2
+            mov r103=3
+            mov r127=4
+            ptc.e r0
+            mov.i ar.pfs=r32
+            br.ret.sptk.few b0
+            end:
+            br.few @end"
+        ));
+        for side in [Side::Instruction, Side::Data] {
+            machine.cpu.mmu.itr(side, 0, Pte(GOOD), Itir(20 << 2), 0).expect("a good insertion");
+        }
+        // Both pages are where the address without its bit of 1 MiB is.
+        let insert = format!(
+            "{handler}mov r18=cr.ifa\nmovl r17=0xff000\nand r18=r18,r17\nmovl r17={GOOD:#x}\nor r17=r17,r18\nadds r9=1,r9\nitc.d r17\nrfi"
+        );
+        machine.put(TABLE + 0x1000, &insert);
+        machine.bundles(6);
+        machine.cpu.set_psr(machine.cpu.psr() | DT | IT | RT);
+        machine.finish();
+        assert_eq!(machine.vector(), None, "{}", machine.cpu.state());
+        assert_eq!([10, 11, 12, 13].map(|register| machine.r(register)), [11, 12, 13, 14], "{handler}");
+        assert_eq!(machine.r(9), 4, "two pages were missed when they were stored to, and when they were loaded");
+    }
+}
+
+#[test]
 fn a_speculative_load_defers_or_faults() {
     let miss = "movl r5=0x100000\nld8.s r10=[r5]\nchk.s.m r10,@mend\nmov r11=1\nmend:\nmov r12=1";
     // Code of a page that does not say that it recovers: the miss is a fault.
