@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Builds the Itanium machine's agent and workloads, static, and packs them; no cell is among them, each run adds its own.
-# In: /main (the checkout), /in/ia64-gcc; scratch: /obj; out: /out.
+# In: /main (the checkout), /in/ia64-gcc, /in/ia64-sqlite; scratch: /obj; out: /out.
 set -eu
 mkdir -p /obj/bin /obj/root/dev /obj/root/abh/workloads
 gcc=/in/ia64-gcc/bin/ia64-linux-gnu-gcc
@@ -15,7 +15,7 @@ done
 # What the workloads call their compiler: it links each with the library.
 cat >/obj/bin/cc <<END
 #!/bin/sh
-exec $gcc $flags -nostdlib -static "\$@" /obj/start.o /obj/libc.o -lgcc
+exec $gcc $flags -I /in/ia64-sqlite -L /in/ia64-sqlite -nostdlib -static "\$@" /obj/start.o /obj/libc.o -lgcc
 END
 chmod 755 /obj/bin/cc
 export PATH="/obj/bin:$PATH"
