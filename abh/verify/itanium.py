@@ -28,7 +28,9 @@ STEP = ("ok ", "FAILED ", "init: ")  # how its lines begin that are the same in 
 MODES = {name: each.guest.cmdline for name, each in spec.policies(group="itanium").items()}
 SUPERPAGES = re.compile(r"^\d+K faulted (\d+) failed \d+ demoted (\d+)", re.MULTILINE)  # of /proc/superpages
 NOTHING = "none of GCC's programs ran"
-CELL = "matrix@itanium~{}"  # small, and each element of a column of its lies in another page
+# Of the workloads that run as cells: a small one, of which each element of a column lies in another page; and a real
+# program, of calls that go deep.
+CELLS = ("matrix", "sqlite")
 MISSES = "data_tlb_misses_l2"
 EARLY = 4  # at most so many walks before a mode has begun: two were counted
 
@@ -137,17 +139,22 @@ def tortured(console: str, known: Set[str]) -> tuple[bool, str]:
 
 
 def cells() -> tuple[bool, str]:
-    """Whether cells of one workload in all modes end well, miss less with superpages, and count the same twice; what is
-    to say."""
-    names = [CELL.format(mode) for mode in MODES]
+    """Whether cells of these workloads in all modes end well, miss less with superpages, and count the same twice; what
+    is to say."""
+    names = [f"{workload}@itanium~{mode}" for workload in CELLS for mode in MODES]
     for name in itanium.component_names(Cell.of(names[0], "smoke").machine):
         components.path_of(name)
+    last = names[len(MODES) - 1 :: len(MODES)]
     with ThreadPoolExecutor(schedule.processors()) as pool:
-        *first, again = pool.map(lambda name: study.run(Cell.of(name, "smoke")), [*names, names[-1]])
-    if problem := amiss(dict(zip(MODES, first, strict=True)), again):
-        return False, problem
-    said = (f"{one.run}: {one.values[MISSES].value} misses of the data TLB\n" for one in first)
-    return True, "".join([*said, f"{again.run}: the same {len(again.values)} values twice\n"])
+        made = list(pool.map(lambda name: study.run(Cell.of(name, "smoke")), [*names, *last]))
+    said = []
+    for number, again in enumerate(made[len(names) :]):
+        of_one = made[number * len(MODES) :][: len(MODES)]
+        if problem := amiss(dict(zip(MODES, of_one, strict=True)), again):
+            return False, problem
+        said += [f"{one.run}: {one.values[MISSES].value} misses of the data TLB\n" for one in of_one]
+        said.append(f"{again.run}: the same {len(again.values)} values twice\n")
+    return True, "".join(said)
 
 
 def amiss(by_mode: Mapping[str, Result], again: Result) -> str:
