@@ -166,6 +166,13 @@ def _itanium_programs() -> list[str]:
     return sorted(thesis.SHELF.paths(CHECKOUT))
 
 
+def _experiments() -> list[str]:
+    from abh.paths import CHECKOUT
+    from abh.schema import experiment
+
+    return sorted(experiment.SHELF.paths(CHECKOUT))
+
+
 def _stages() -> list[str]:
     from abh.verify import stages
 
@@ -189,6 +196,7 @@ NAMES: dict[str, Callable[[], list[str]]] = {
     "layer": _layers,
     "package": _packages,
     "stage": _stages,
+    "experiment": _experiments,
     "itanium-mode": _itanium_modes,
     "itanium-program": _itanium_programs,
     "xen-test": _xen_tests,

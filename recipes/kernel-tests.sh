@@ -16,6 +16,7 @@ compile fuzz -static fuzz.c model.c draw.c access.c map.c advise.c remap.c ops.c
 compile semantics -static-pie -pthread cases.c semantics/*.c -lm
 compile slack -static -pthread cases.c slack/*.c
 compile cost -static cost.c
+compile navarro -static navarro/*.c
 compile nothing -static -nostdlib nothing.c
 compile fixed -static -nostdlib tell.c
 # A loader, and a program that names it.

@@ -113,6 +113,13 @@ def _selftests_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ours", action="store_true", help="only those of the series, under one policy")
 
 
+def _navarro_options(parser: argparse.ArgumentParser) -> None:
+    names = parser.add_argument(
+        "experiment", nargs="*", type=arguments.name("experiment"), help="which of them (default: all)"
+    )
+    arguments.completed(names, "experiment")
+
+
 def _set_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set",
@@ -138,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     heard = Heard()
     with output.report(args.json) as report:
         passed = args.of_test(args, heard)
-        report.update(test=args.test, passed=passed, machines=heard.machines())
+        report.update(test=args.test, passed=passed, **heard.found, machines=heard.machines())
     return Status.SUCCESS if passed else Status.FAILED
 
 
@@ -174,6 +181,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, list[str]]] = []
+        self.found: dict[str, Any] = {}  # what else a test found, by its name in the report
 
     def machine(self, about: str) -> Callable[[str], None]:
         """Takes the lines of one more machine."""
@@ -339,14 +347,41 @@ def _cost(args: argparse.Namespace, heard: Heard) -> bool:
     return cost.compare(testbed.kernel("linux", stock=True), _kernel(args), limit_s, heard.machine)
 
 
+def _navarro(args: argparse.Namespace, heard: Heard) -> bool:
+    from abh.build import components
+    from abh.schema import experiment
+    from abh.verify import navarro
+
+    if args.stock:
+        raise arguments.wrong(
+            "a kernel without the patches has no reservations",
+            got="--stock",
+            next_step="leave it out: without reservations the experiments run anyway",
+        )
+    wanted = [each for each in experiment.experiments() if not args.experiment or each.name in args.experiment]
+    files = components.path_of("guest-image") / "guest.erofs"
+    limit_s = 60 * (args.minutes or 60)
+    told = navarro.run(_kernel(args), wanted, files, limit_s, heard.machine("experiments"))
+    print()
+    for each in wanted:
+        print(navarro.table(each, told[each.name]))
+    faults = [fault for each in wanted for fault in navarro.outside(each, told[each.name])]
+    for fault in faults:
+        print(f"kernel-test: {fault}")
+    heard.found["experiments"] = [navarro.document(each, told[each.name]) for each in wanted]
+    return not faults
+
+
 TESTS = {
     "cost": ("what memory calls cost, in counted instructions, without ABH's patches, off and on", _cost),
     "fuzz": ("random memory calls against a model of their semantics (tests/kernel/fuzz.c)", _fuzz),
     "selftests": ("the kernel's own tools/testing/selftests/mm, with ABH off and on", _selftests),
+    "navarro": ("Navarro's experiments, counted, without reservations and with them (tests/kernel/navarro)", _navarro),
     "semantics": ("one case for each thing that must hold (tests/kernel/semantics/, slack/)", _semantics),
 }
 OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "fuzz": _fuzz_options,
+    "navarro": _navarro_options,
     "selftests": _selftests_options,
 }
 

@@ -139,7 +139,9 @@ def _words(memory_mib: int, processors: int, nodes: int, cmdline: str) -> list[s
     return words
 
 
-def _process(linux: Path, files: Mapping[str, bytes], words: Sequence[str]) -> AbstractContextManager[qemu.Running]:
+def _process(
+    linux: Path, files: Mapping[str, bytes], words: Sequence[str], disk: Path | None
+) -> AbstractContextManager[qemu.Running]:
     def prepare(folder: Path) -> None:
         write_initramfs(files, folder)
         with (folder / "swap").open("wb") as swap:
@@ -147,6 +149,9 @@ def _process(linux: Path, files: Mapping[str, bytes], words: Sequence[str]) -> A
             swap.truncate(SWAP_MIB << 20)
 
     read_only = {qemu.BUILT: components.path_of("qemu"), "/in/linux": linux}
+    if disk:
+        read_only["/in/disk"] = disk.parent
+        words = [*words, "-drive", f"file=/in/disk/{disk.name},format=raw,if=virtio,readonly=on"]
     return qemu.inside(root.path_of("build"), words, read_only=read_only, prepare=prepare)
 
 
@@ -161,17 +166,18 @@ def run(
     nodes: int = 1,
     cmdline: str = "",
     more: Sequence[str] = (),
+    disk: Path | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Said:
     """Boots a kernel, has it do a job, and returns what it said; `tell` gets each line as it comes.
 
-    more: words for the emulator.
+    more: words for the emulator; disk: a file that is /dev/vdb, to be read.
     """
     programs = components.path_of("kernel-tests")
     held = {path.name: path.read_bytes() for path in programs.iterdir() if path.name != "build.log"}
     held |= {"job": "".join(f"{line}\n" for line in job).encode(), **(files or {})}
     said, timed_out = Said(), False
-    with _process(linux, held, [*_words(memory_mib, processors, nodes, cmdline), *more]) as machine:
+    with _process(linux, held, [*_words(memory_mib, processors, nodes, cmdline), *more], disk) as machine:
         try:
             for line in machine.lines(limit_s):
                 said.lines.append(line.rstrip())
