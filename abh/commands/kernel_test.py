@@ -359,7 +359,7 @@ def _navarro(args: argparse.Namespace, heard: Heard) -> bool:
             next_step="leave it out: without reservations the experiments run anyway",
         )
     wanted = [each for each in experiment.experiments() if not args.experiment or each.name in args.experiment]
-    files = components.path_of("guest-image") / "guest.erofs"
+    files = components.path_of("guest-image") / "guest.erofs" if any(each.files for each in wanted) else None
     limit_s = 60 * (args.minutes or 60)
     told = navarro.run(_kernel(args), wanted, files, limit_s, heard.machine("experiments"))
     print()

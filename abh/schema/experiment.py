@@ -43,6 +43,7 @@ class Experiment(Spec):
     shows: Counts  # of what is counted, in the table; each must be there
     policies: Names = ("reg", "thp", "reservation-navarro", "reservation-steps")  # by turns
     turns: Positive = 3  # of each; the median is shown
+    files: bool = False  # /dev/vdb is the root of the study's guests, whose files it reads
     lacks: tuple[Sentence, ...] = ()  # what of his experiment is not here, and why
     bounds: dict[Name, dict[SnakeName, Range]] = Field(default_factory=dict)  # what must be counted, for a policy
 

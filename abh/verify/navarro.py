@@ -81,7 +81,7 @@ def parse(lines: Sequence[str], experiment: Experiment, policy: str) -> Counts:
 
 
 def run(
-    linux: Path, experiments: Sequence[Experiment], disk: Path, limit_s: float, tell: Callable[[str], None]
+    linux: Path, experiments: Sequence[Experiment], disk: Path | None, limit_s: float, tell: Callable[[str], None]
 ) -> dict[str, dict[str, list[Counts]]]:
     """Runs them all in one machine: by experiment and policy, the counts of each turn."""
     planned = plan(experiments)

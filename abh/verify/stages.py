@@ -276,6 +276,7 @@ KERNEL_RUNS = (
     (*FUZZ, "40000", "--policy", "never", "--seed", "2"),
     ("selftests", "--ours"),
     ("cost",),
+    ("navarro", "adversary", "bytes", "unpromoted", "sparse", "preemption"),  # those that need no files
 )
 
 

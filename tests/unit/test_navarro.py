@@ -47,7 +47,7 @@ def run(monkeypatch: pytest.MonkeyPatch, one: files.Experiment, lines: list[str]
 def test_each_file_has_its_program_and_names_what_is_there() -> None:
     known = files.SHELF.all(paths.CHECKOUT)
     folder = paths.CHECKOUT / "tests/kernel/navarro"
-    assert {"adversary", "bytes", "unpromoted", "sparse", "preemption"} <= set(known)
+    assert {"adversary", "bytes", "unpromoted", "sparse", "preemption", "fragmentation"} <= set(known)
     assert {path.stem for path in folder.glob("*.c")} == {*known, "count"}
     for each in known.values():
         assert f"EXPERIMENT({each.name})" in each.path.with_suffix(".c").read_text(), each.path

@@ -3,8 +3,8 @@
  * What experiments count with, and the program that runs the one that it is told.
  *
  * Instructions are of the machine, kernel and program together, by an emulator whose clock counts them (QEMU's -icount
- * shift=0): the time stamp is how many there were. While the machine waits for its disk that clock goes on, so where
- * anything was read or written the number is not known.
+ * shift=0): the time stamp is how many there were. While the machine has nothing to do, or waits for its disk, that
+ * clock goes on, so then the number is not known.
  */
 #define _GNU_SOURCE
 #include "count.h"
@@ -38,7 +38,7 @@ enum { COUNTERS = sizeof(counters) / sizeof(counters[0]) };
 
 static struct experiment *known;
 static struct {
-	long counters[COUNTERS], disk, faults;
+	long counters[COUNTERS], disk, idle, faults;
 	uint64_t instructions;
 } before;
 
@@ -149,13 +149,26 @@ static long disk(void)
 	return vmstat("pgpgin") + vmstat("pgpgout") + vmstat("pswpin") + vmstat("pswpout");
 }
 
+/* Hundredths of a second in which the machine had nothing to do: the fourth number of the line. */
+static long idle(void)
+{
+	long found;
+	FILE *file = fopen("/proc/stat", "re");
+
+	if (!file || fscanf(file, "cpu %*d %*d %*d %ld", &found) != 1)
+		fail("/proc/stat");
+	fclose(file);
+	return found;
+}
+
+/* Of this process, and of those that it waited for. */
 static long faults(void)
 {
-	struct rusage used;
+	struct rusage own, theirs;
 
-	if (getrusage(RUSAGE_SELF, &used))
+	if (getrusage(RUSAGE_SELF, &own) || getrusage(RUSAGE_CHILDREN, &theirs))
 		fail("getrusage()");
-	return used.ru_minflt;
+	return own.ru_minflt + theirs.ru_minflt;
 }
 
 void begin(void)
@@ -163,6 +176,7 @@ void begin(void)
 	for (size_t i = 0; i < COUNTERS; i++)
 		before.counters[i] = vmstat(counters[i].field);
 	before.disk = disk();
+	before.idle = idle();
 	before.faults = faults();
 	before.instructions = __rdtsc();
 }
@@ -172,10 +186,10 @@ void end(void)
 	uint64_t instructions = __rdtsc() - before.instructions;
 	long more_faults = faults() - before.faults;
 
-	if (disk() == before.disk)
+	if (disk() == before.disk && idle() == before.idle)
 		tell("instructions", (long)instructions, "instructions");
 	else
-		printf("count instructions n/a the machine waited for its disk, and its clock went on\n");
+		printf("count instructions n/a the machine had nothing to do, or its disk had: its clock went on\n");
 	tell("page_faults", more_faults, "faults");
 	for (size_t i = 0; i < COUNTERS; i++)
 		tell(counters[i].name, vmstat(counters[i].field) - before.counters[i], counters[i].unit);
