@@ -88,8 +88,8 @@ def _key(component: spec.Component, patches: series.Series | None) -> str:
 
 def _unread(component: spec.Component) -> Callable[[Path], bool]:
     """Says of a file within what a component reads whether it decides nothing of it."""
-    left = {paths.CHECKOUT / folder for folder in component.leaves}
-    return lambda path: ignored(path) or not left.isdisjoint(path.parents)
+    left = {paths.CHECKOUT / each for each in component.leaves}
+    return lambda path: ignored(path) or not left.isdisjoint((path, *path.parents))
 
 
 def version_of(name: str) -> str:

@@ -207,7 +207,7 @@ class Component(Spec):
     minutes: Annotated[float, checked(lambda number: number > 0, "a number above 0")]  # on two cores, once
     series: InsidePath | None = None  # folder of a patch series
     reads: tuple[InsidePath, ...] = ()  # folders and files of the checkout that the recipe reads
-    leaves: tuple[InsidePath, ...] = ()  # folders within these that it does not
+    leaves: tuple[InsidePath, ...] = ()  # files and folders within these that it does not
     needs: tuple[Name, ...] = ()  # components, seen by the recipe as /in/<name>
     seen_as: dict[Name, Name] = Field(default_factory=dict)  # component -> its other name under /in
     roots: tuple[Name, ...] = ()  # Debian roots, seen as /in/root

@@ -12,6 +12,7 @@ import pytest
 import test_report_matrix as matrix
 
 from abh import paths
+from abh.build import components
 from abh.commands import compat, study
 from abh.compare import programs
 from abh.compare.programs import AIMS, Line
@@ -232,3 +233,9 @@ def test_the_page_marks_what_is_outside_and_gives_the_reasons(tmp_path, monkeypa
     rows = {row["quantity"]: row for row in FIGURE.table(study_)}
     assert (rows["memory_peak_kib"]["missed"], rows["instructions"]["missed"]) == (True, False)
     assert rows["instructions"]["reason"] == "So it is." and rows["alloc_ratio"]["value"] == 0.5
+
+
+def test_a_line_that_explains_builds_no_program_anew():
+    reads_not = components._unread(components.COMPONENTS["compat-workloads"])
+    assert reads_not(paths.CHECKOUT / programs.EXPLAINED)
+    assert not reads_not(paths.CHECKOUT / "workloads/compat/xz/workload.toml")
