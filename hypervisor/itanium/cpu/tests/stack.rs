@@ -4,10 +4,8 @@
 
 mod common;
 
-use common::{BEGIN, GOOD, Machine, STACK, START, TABLE};
+use common::{BEGIN, DT, IT, Machine, RT, STACK, START};
 use itanium_decode::program::alone;
-use itanium_mmu::fields::{Itir, Pte};
-use itanium_mmu::tlb::Side;
 
 /// As in the MMU's tests: a generator of numbers that needs no crate.
 struct Random(u64);
@@ -63,23 +61,13 @@ impl Tried {
         Self { machine, model: Naive { stack, frame, callers: vec![] }, random: Random(seed), at: START + 6 * 16 }
     }
 
-    /// The same, whose stack is translated, by pages of 4 KiB 1 MiB above where they are in memory. A handler inserts
-    /// what is missed; it begins with these instructions.
+    /// The same, whose stack is translated, by pages of 4 KiB 1 MiB above where they are in memory.
     fn translated(seed: u64, handler: &str) -> Self {
-        const DT_RT_IT: u64 = 1 << 17 | 1 << 27 | 1 << 36;
         let mut tried = Self::new(seed);
         let machine = &mut tried.machine;
-        for side in [Side::Instruction, Side::Data] {
-            machine.cpu.mmu.itr(side, 0, Pte(GOOD), Itir(20 << 2), 0).expect("a good insertion");
-        }
-        machine.put(
-            TABLE + 0x1000,
-            &format!(
-                "{handler}mov r18=cr.ifa\nmovl r17=0xff000\nand r18=r18,r17\nmovl r17={GOOD:#x}\nor r17=r17,r18\nitc.d r17\nrfi"
-            ),
-        );
+        machine.pin_and_insert(handler);
         machine.cpu.set_backing_store(STACK + 0x10_0000);
-        machine.cpu.set_psr(machine.cpu.psr() | DT_RT_IT);
+        machine.cpu.set_psr(machine.cpu.psr() | DT | IT | RT);
         tried
     }
 

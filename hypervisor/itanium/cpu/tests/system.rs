@@ -3,13 +3,10 @@
 
 mod common;
 
-use common::{BEGIN, DATA, GOOD, Machine, START, TABLE, good, ran};
+use common::{BEGIN, DATA, DT, GOOD, IT, Machine, RT, START, TABLE, good, ran};
 use itanium_mmu::fields::{Itir, Pte};
 use itanium_mmu::tlb::Side;
 
-const DT: u64 = 1 << 17;
-const IT: u64 = 1 << 36;
-const RT: u64 = 1 << 27;
 const IC: u64 = 1 << 13;
 const USER: u64 = 3 << 32;
 
@@ -32,9 +29,7 @@ fn control(machine: &Machine, name: &str) -> u64 {
 /// A program that runs translated: the first MiB is mapped to itself, and nothing else is.
 fn translated(text: &str, psr: u64) -> Machine {
     let mut machine = Machine::new(&format!("{BEGIN}\n{text}\nend:\nbr.few @end"));
-    for side in [Side::Instruction, Side::Data] {
-        machine.cpu.mmu.itr(side, 0, Pte(GOOD), Itir(20 << 2), 0).expect("a good insertion");
-    }
+    machine.pin();
     machine.bundles(6);
     machine.cpu.set_psr(machine.cpu.psr() | DT | IT | RT | psr);
     machine.finish();
@@ -238,9 +233,7 @@ fn instructions_are_fetched_through_their_own_side() {
 fn a_miss_while_interruptions_are_not_collected_is_nested() {
     let mut machine =
         Machine::new(&format!("{BEGIN}\nmovl r5=0x100000\nmovl r6=0x108000\nld8 r10=[r5]\nend:\nbr.few @end"));
-    for side in [Side::Instruction, Side::Data] {
-        machine.cpu.mmu.itr(side, 0, Pte(GOOD), Itir(20 << 2), 0).expect("a good insertion");
-    }
+    machine.pin();
     machine.put(TABLE + 0x1000, "ld8 r11=[r6]");
     machine.bundles(6);
     machine.cpu.set_psr(machine.cpu.psr() | DT | IT);
@@ -261,9 +254,7 @@ fn a_handler_inserts_what_was_missed() {
     let mut machine = Machine::new(&format!(
         "{BEGIN}\nmovl r5=0x104000\nmovl r6=0x1234\nst8 [r5]=r6\nld8 r10=[r5]\nmov r11=1\nend:\nbr.few @end"
     ));
-    for side in [Side::Instruction, Side::Data] {
-        machine.cpu.mmu.itr(side, 0, Pte(GOOD), Itir(20 << 2), 0).expect("a good insertion");
-    }
+    machine.pin();
     let pte = GOOD | DATA;
     machine.put(TABLE + 0x1000, &format!("mov r18=56\nmov cr.itir=r18\nmovl r17={pte:#x}\nitc.d r17\nrfi"));
     machine.bundles(6);
@@ -327,14 +318,7 @@ fn a_return_whose_loads_missed_goes_on_loading() {
             end:
             br.few @end"
         ));
-        for side in [Side::Instruction, Side::Data] {
-            machine.cpu.mmu.itr(side, 0, Pte(GOOD), Itir(20 << 2), 0).expect("a good insertion");
-        }
-        // Both pages are where the address without its bit of 1 MiB is.
-        let insert = format!(
-            "{handler}mov r18=cr.ifa\nmovl r17=0xff000\nand r18=r18,r17\nmovl r17={GOOD:#x}\nor r17=r17,r18\nadds r9=1,r9\nitc.d r17\nrfi"
-        );
-        machine.put(TABLE + 0x1000, &insert);
+        machine.pin_and_insert(&format!("{handler}adds r9=1,r9\n"));
         machine.bundles(6);
         machine.cpu.set_psr(machine.cpu.psr() | DT | IT | RT);
         machine.finish();
@@ -376,9 +360,7 @@ fn what_a_handler_defers_does_not_fault_again() {
             TABLE + 0x1000,
             "adds r12=1,r12\nmov r20=cr.ipsr\nmovl r21=0x80000000000\nor r20=r20,r21\nmov cr.ipsr=r20\nrfi",
         );
-        for side in [Side::Instruction, Side::Data] {
-            machine.cpu.mmu.itr(side, 0, Pte(GOOD), Itir(20 << 2), 0).expect("a good insertion");
-        }
+        machine.pin();
         machine.bundles(6);
         machine.cpu.set_psr(machine.cpu.psr() | DT | IT);
         machine.run(100).unwrap_or_else(|stuck| panic!("{stuck}"));

@@ -114,6 +114,21 @@ impl Machine {
         self.cpu.gr(register).1
     }
 
+    /// The first MiB is where it is, for both sides, by a register.
+    pub fn pin(&mut self) {
+        for side in [Side::Instruction, Side::Data] {
+            self.cpu.mmu.itr(side, 0, Pte(GOOD), Itir(20 << 2), 0).expect("a good insertion");
+        }
+    }
+
+    /// The same, and a handler inserts what is missed of the next MiB: pages of 4 KiB, each where its address without
+    /// the bit of 1 MiB is. It begins with these instructions, and writes to r17 and r18.
+    pub fn pin_and_insert(&mut self, begin: &str) {
+        self.pin();
+        let insert = format!("movl r17={GOOD:#x}\nor r17=r17,r18\nitc.d r17\nrfi");
+        self.put(TABLE + 0x1000, &format!("{begin}mov r18=cr.ifa\nmovl r17=0xff000\nand r18=r18,r17\n{insert}"));
+    }
+
     /// A translation of 16 KiB for both sides.
     pub fn map(&mut self, virtual_: u64, physical: u64, flags: u64) {
         for side in [Side::Instruction, Side::Data] {
@@ -121,6 +136,11 @@ impl Machine {
         }
     }
 }
+
+/// Of PSR: data, instructions and the register stack are translated.
+pub const DT: u64 = 1 << 17;
+pub const IT: u64 = 1 << 36;
+pub const RT: u64 = 1 << 27;
 
 /// A page that all may read, write and run, of level 3.
 pub const GOOD: u64 = 1 | 1 << 5 | 1 << 6 | 3 << 7 | 3 << 9;
