@@ -2,18 +2,12 @@
 /* The least work for a page that a program can do: all else is what its memory costs. */
 #include "count.h"
 
+static void touch_pages(char *at, size_t bytes)
+{
+	touch(at, bytes, PAGE);
+}
+
 EXPERIMENT(adversary)
 {
-	enum { BYTES = 16 * HUGEPAGE };
-	char *at = map(BYTES);
-
-	touch(at, BYTES, PAGE);
-	tell_memory();
-	unmap(at, BYTES);
-
-	begin();
-	at = map(BYTES);
-	touch(at, BYTES, PAGE);
-	unmap(at, BYTES);
-	end();
+	count_use(16 * HUGEPAGE, touch_pages);
 }

@@ -2,18 +2,12 @@
 /* As the adversary, but the program has something to do with its memory, if not much. */
 #include "count.h"
 
+static void touch_bytes(char *at, size_t bytes)
+{
+	touch(at, bytes, 1);
+}
+
 EXPERIMENT(bytes)
 {
-	enum { BYTES = 8 * HUGEPAGE };
-	char *at = map(BYTES);
-
-	touch(at, BYTES, 1);
-	tell_memory();
-	unmap(at, BYTES);
-
-	begin();
-	at = map(BYTES);
-	touch(at, BYTES, 1);
-	unmap(at, BYTES);
-	end();
+	count_use(8 * HUGEPAGE, touch_bytes);
 }

@@ -103,9 +103,14 @@ long smaps_kib(const char *field)
 	return field_of("/proc/self/smaps_rollup", field);
 }
 
+long hugepages(void)
+{
+	return smaps_kib("AnonHugePages") * KIB / HUGEPAGE;
+}
+
 void tell_memory(void)
 {
-	tell("hugepages", smaps_kib("AnonHugePages") * KIB / HUGEPAGE, "hugepages");
+	tell("hugepages", hugepages(), "hugepages");
 	tell("resident", smaps_kib("Anonymous"), "KiB");
 }
 
@@ -193,6 +198,21 @@ void end(void)
 	tell("page_faults", more_faults, "faults");
 	for (size_t i = 0; i < COUNTERS; i++)
 		tell(counters[i].name, vmstat(counters[i].field) - before.counters[i], counters[i].unit);
+}
+
+void count_use(size_t bytes, void (*use)(char *at, size_t bytes))
+{
+	char *at = map(bytes);
+
+	use(at, bytes);
+	tell_memory();
+	unmap(at, bytes);
+
+	begin();
+	at = map(bytes);
+	use(at, bytes);
+	unmap(at, bytes);
+	end();
 }
 
 int main(int argc, char **argv)

@@ -38,8 +38,12 @@ char *map(size_t bytes);
 void unmap(char *at, size_t bytes);
 /* Writes a byte of each step. */
 void touch(char *at, size_t bytes, size_t step);
-/* Tells how much of it this process has, and in how many hugepages. */
+/* How many this process has. */
+long hugepages(void);
+/* Tells that, and how much memory it has. */
 void tell_memory(void);
+/* Has so much memory used, once for what it is then, and once more to be counted, from mmap() to munmap(). */
+void count_use(size_t bytes, void (*use)(char *at, size_t bytes));
 /* Of this process, from /proc/self/smaps_rollup. */
 long smaps_kib(const char *field);
 /* Of /proc/vmstat. */

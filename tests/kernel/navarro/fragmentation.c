@@ -65,10 +65,10 @@ static void want_hugepages(int run)
 		at = map((size_t)WANTED * HUGEPAGE);
 		touch(at, (size_t)WANTED * HUGEPAGE, PAGE);
 		snprintf(name, sizeof(name), "run_%d_at_once", run);
-		tell(name, smaps_kib("AnonHugePages") * KIB / HUGEPAGE, "hugepages");
+		tell(name, hugepages(), "hugepages");
 		sleep(HELD_S);
 		snprintf(name, sizeof(name), "run_%d_held", run);
-		tell(name, smaps_kib("AnonHugePages") * KIB / HUGEPAGE, "hugepages");
+		tell(name, hugepages(), "hugepages");
 		fflush(stdout);
 		_exit(0);
 	}

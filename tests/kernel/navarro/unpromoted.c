@@ -11,16 +11,5 @@ static void touch_most(char *at, size_t bytes)
 
 EXPERIMENT(unpromoted)
 {
-	enum { BYTES = 16 * HUGEPAGE };
-	char *at = map(BYTES);
-
-	touch_most(at, BYTES);
-	tell_memory();
-	unmap(at, BYTES);
-
-	begin();
-	at = map(BYTES);
-	touch_most(at, BYTES);
-	unmap(at, BYTES);
-	end();
+	count_use(16 * HUGEPAGE, touch_most);
 }
