@@ -12,7 +12,7 @@ from abh.study import cell
 
 
 @pytest.mark.parametrize(
-    ("workload", "policy", "hugepages"), [("tlb-overflow", "thp", 48), ("sqlite", "abh", 8), ("dedup", "abh", 10)]
+    ("workload", "policy", "hugepages"), [("tlb-overflow", "thp", 48), ("sqlite", "abh", 8), ("dedup", "abh", 8)]
 )
 def test_a_fragmented_guest_refuses_what_another_gives(run_cell, workload, policy, hugepages):
     whole, split = (run_cell(f"{workload}@native~{name}") for name in (policy, f"{policy}-fragmented"))
