@@ -56,7 +56,7 @@ OF_ABH = {
     "each switch takes away what it stands for",
     "switches take what they can read",
     "few files and lines are ABI",
-    "what is graphed counts",
+    "what is counted counts",
     "each counter counts",
 }
 

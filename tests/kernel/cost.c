@@ -63,6 +63,23 @@ static void heap_touched(void)
 	check(sbrk(-(intptr_t)(64 * KIB)));
 }
 
+/* In a hugepage of the heap's, which has been written to; last of all, as the heap stays large. */
+static void heap_sparse(void)
+{
+	const uintptr_t slot = 2048 * KIB;
+	static uintptr_t top;
+
+	if (!top) {
+		top = (((uintptr_t)sbrk(0) + 2 * slot) & ~(slot - 1)) + 64 * KIB;
+		if (brk((void *)top) || brk((void *)(top + 1792 * KIB)))
+			check((void *)-1);
+		touch((char *)top - slot, slot + 1792 * KIB);
+		brk((void *)top);
+	}
+	touch(check(sbrk(1792 * KIB)), PAGE);
+	check(sbrk(-(intptr_t)(1792 * KIB)));
+}
+
 static void map_page(void)
 {
 	munmap(map(PAGE), PAGE);
@@ -152,6 +169,7 @@ static const struct {
 	{ "fork(), exit", fork_child },
 	{ "vfork(), execve(), exit", start_program },
 	{ "mmap() of 64 KiB, touched, beside 5 MiB", map_beside },
+	{ "brk() by 1.75 MiB, a page touched, and back", heap_sparse },
 };
 
 static uint64_t least(void (*call)(void))

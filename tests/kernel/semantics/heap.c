@@ -2,6 +2,8 @@
 /* The heap's surplus: what lies between the end that the program knows and the real one. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -138,11 +140,12 @@ static void heap_is_not_split(void)
 	fill(grow(8 * MIB), 8 * MIB, 1);
 	/* From the second hugepage on: the first holds what was there when the heap was small. */
 	for (int i = 0; i < 200; i++) {
-		char *top = base + 2 * HUGE + (size_t)(i * 7919 % 4096) * 512;
+		char *top = base + 2 * HUGE + (size_t)(i * 7919 % 4096) * 512, *was = sbrk(0);
 
 		if (brk(top))
 			fails("brk: %s", strerror(errno));
-		fill((char *)(((uintptr_t)top & ~(PAGE - 1)) - 16 * PAGE), 16 * PAGE, i + 2);
+		if (top > was)
+			fill(was, (size_t)(top - was), i + 2);
 	}
 	splits = read_number("/proc/vmstat", "thp_split_pmd") - splits;
 	value("heap.splits", splits);
@@ -160,6 +163,61 @@ static void heap_is_not_split(void)
 		if (find_vma(at + PAGE, &start, &end))                                                                 \
 			fails("%s left something behind the heap", #call);                                             \
 	} while (0)
+
+/* Who does not write to what it gets back pays for looking through it once, and not at each turn. */
+static void heap_is_sparse(void)
+{
+	char *top = large_heap();
+	long splits, sparse;
+
+	fill(grow(400 * PAGE), 400 * PAGE, 1);
+	splits = read_number("/proc/vmstat", "thp_split_pmd");
+	sparse = read_number(EVENTS, "abh_heap_sparse");
+	for (int i = 0; i < 20; i++) {
+		if (brk(top) || brk(top + 400 * PAGE))
+			fails("brk: %s", strerror(errno));
+		expect(top + i * PAGE, PAGE, 0, "heap taken again");
+		top[0] = 1;
+	}
+	splits = read_number("/proc/vmstat", "thp_split_pmd") - splits;
+	sparse = read_number(EVENTS, "abh_heap_sparse") - sparse;
+	value("sparse_heap.splits", splits);
+	if (on() ? splits != 1 || sparse != 1 : sparse)
+		fails("%ld hugepages were split, and %ld shrinks kept none", splits, sparse);
+}
+
+/* The bounds of arguments are no business of the heap's. */
+static void heap_where_it_was(void)
+{
+	char text[2048], *field;
+	long splits, surplus;
+	unsigned long start = 0;
+	FILE *stat;
+
+	large_heap();
+	stat = fopen("/proc/self/stat", "re");
+	if (!stat || !fgets(text, sizeof(text), stat))
+		fails("/proc/self/stat: %s", strerror(errno));
+	fclose(stat);
+	field = strrchr(text, ')');
+	for (int i = 2; field && i < 48; i++) /* arg_start is the 48th */
+		field = strchr(field + 1, ' ');
+	if (field)
+		start = strtoul(field, NULL, 10);
+	splits = read_number("/proc/vmstat", "thp_split_pmd");
+	surplus = read_number("/proc/self/status", "AbhSurplus:");
+	if (prctl(PR_SET_MM, PR_SET_MM_ARG_START, start, 0, 0))
+		fails("PR_SET_MM_ARG_START of %#lx: %s", start, strerror(errno));
+	splits = read_number("/proc/vmstat", "thp_split_pmd") - splits;
+	if (splits || read_number("/proc/self/status", "AbhSurplus:") != surplus)
+		fails("%ld hugepages were split, the surplus was %ld KiB and is %ld", splits, surplus,
+		      read_number("/proc/self/status", "AbhSurplus:"));
+	/* One that moves the heap's bounds drops it. */
+	if (prctl(PR_SET_MM, PR_SET_MM_BRK, (uintptr_t)sbrk(0) - PAGE, 0, 0))
+		fails("PR_SET_MM_BRK: %s", strerror(errno));
+	if (read_number("/proc/self/status", "AbhSurplus:") > 0)
+		fails("the surplus stays when the break moves");
+}
 
 static void heap_surplus_is_nobodys(void)
 {
@@ -256,6 +314,8 @@ const struct test semantics_heap[] = {
 	{ "a large heap ends with a hugepage", heap_is_extended, false },
 	{ "a large heap gets hugepages", heap_gets_hugepages, false },
 	{ "a heap that shrinks and grows splits no hugepage", heap_is_not_split, false },
+	{ "a heap that does not fill what it gets back", heap_is_sparse, false },
+	{ "PR_SET_MM leaves a heap alone that it does not move", heap_where_it_was, false },
 	{ "what lies behind the heap is not there", heap_surplus_is_nobodys, false },
 	{ "what lies behind the heap does not move", heap_surplus_does_not_move, false },
 	{ "MAP_GROWSDOWN grows down to the heap", grows_down_to_heap, false },
