@@ -9,17 +9,18 @@ how far it may be; a line that nothing needs any more is an error, so that there
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from abh import paths
 from abh.errors import AbhError
 from abh.schema import spec
-from abh.schema.keys import Name, Sentence, Word, no_repeat
+from abh.schema.keys import Name, Sentence, Word
 from abh.schema.result import Result, Value
 from abh.schema.spec import Run
 from abh.schema.strict import Strict, read_toml, validate
@@ -79,9 +80,9 @@ class Line(Strict):
     """Something outside an aim, and why."""
 
     program: Name
-    environments: Annotated[tuple[Name, ...], AfterValidator(no_repeat)] = ENVIRONMENTS
     quantity: Word  # of an aim, or OUTCOME
-    allows: Annotated[float, Field(ge=0)] = 0.0  # worse than stock's by this share of it
+    # By environment: worse than stock's by this share of it.
+    allows: Annotated[dict[Name, Annotated[float, Field(ge=0)]], Field(min_length=1)]
     reason: Sentence
 
 
@@ -100,7 +101,7 @@ def explained(root: Path = paths.CHECKOUT) -> tuple[Line, ...]:
         for got, known in (
             (each.program, tuple(spec.workloads(root, GROUP))),
             (each.quantity, quantities),
-            *((name, ENVIRONMENTS) for name in each.environments),
+            *((name, ENVIRONMENTS) for name in each.allows),
         ):
             if got not in known:
                 raise AbhError("a line explains what there is not", where=path, got=got, expected=", ".join(known),
@@ -129,7 +130,12 @@ class Verdict:
     @property
     def is_missed(self) -> bool:
         """Outside, and not explained, or farther outside than that."""
-        return self.is_outside and (self.line is None or self.change > self.line.allows)
+        return self.is_outside and self.change > self.allowed
+
+    @property
+    def allowed(self) -> float:
+        """How far outside is explained; nothing is where there is no line."""
+        return self.line.allows[self.run.environment] if self.line else -math.inf
 
     @property
     def words(self) -> str:
@@ -137,7 +143,7 @@ class Verdict:
         if self.quantity == OUTCOME:
             return f"{self.run}: {self.abh}, under {STOCK} {self.stock}"
         name = next(aim.title for aim in AIMS if aim.quantity == self.quantity)
-        far = f", more than the {100 * self.line.allows:g}% explained" if self.line and self.is_missed else ""
+        far = f", more than the {100 * self.allowed:g}% explained" if self.line and self.is_missed else ""
         return f"{self.run}: {name} {self.stock:,} -> {self.abh:,}, worse by {100 * self.change:.1f}%{far}"
 
 
@@ -172,18 +178,17 @@ def _with_line(verdict: Verdict, lines: Sequence[Line]) -> Verdict:
 
 def _is_of(line: Line, verdict: Verdict) -> bool:
     run = verdict.run
-    return (line.program, line.quantity) == (run.workload, verdict.quantity) and run.environment in line.environments
+    return (line.program, line.quantity) == (run.workload, verdict.quantity) and run.environment in line.allows
 
 
-def not_needed(verdicts: Sequence[Verdict], lines: Sequence[Line]) -> list[Line]:
-    """Lines whose program was judged in all their environments, and is within the aim in each of them."""
-    found = []
-    for line in lines:
-        own = [each for each in verdicts if _is_of(line, each)]
-        is_whole = {each.run.environment for each in own} == set(line.environments)
-        if is_whole and not any(each.is_outside for each in own):
-            found.append(line)
-    return found
+def not_needed(verdicts: Sequence[Verdict], lines: Sequence[Line]) -> list[tuple[Line, str]]:
+    """Lines, each with an environment of its own in which the program was judged, and is within the aim."""
+    return [
+        (line, each.run.environment)
+        for line in lines
+        for each in verdicts
+        if _is_of(line, each) and not each.is_outside
+    ]
 
 
 def check_needed(verdicts: Sequence[Verdict], lines: Sequence[Line]) -> None:
@@ -192,6 +197,6 @@ def check_needed(verdicts: Sequence[Verdict], lines: Sequence[Line]) -> None:
         raise AbhError(
             "what is explained is within the aim",
             where=paths.CHECKOUT / EXPLAINED,
-            got="; ".join(f"{line.program}, {line.quantity}, in {', '.join(line.environments)}" for line in idle),
+            got="; ".join(f"{line.program}, {line.quantity}, in {environment}" for line, environment in idle),
             next_step="remove the lines, or the environments that do not need them",
         )

@@ -48,7 +48,7 @@ def judged(folder: Path, *lines: Line, outcome: str = "success", **changed: floa
 
 
 def line(quantity: str, **more: Any) -> Line:
-    return Line(**{"program": "xz", "environments": ("native",), "quantity": quantity, "reason": "So it is.", **more})
+    return Line(**{"program": "xz", "allows": {"native": 0.1}, "quantity": quantity, "reason": "So it is.", **more})
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_of_several_draws_each_is_to_be_worse(tmp_path, quantity, stock, abh, is
         data = json.loads(path.read_text())
         data["values"][quantity] |= {"low": low * unit, "high": high * unit}
         path.write_text(json.dumps(data))
-    allowed = line(quantity, allows=1.0)
+    allowed = line(quantity, allows={"native": 1.0})
     (found,) = [each for each in programs.judge(load(tmp_path), [allowed]) if each.quantity == quantity]
     assert found.is_chance == is_chance and found.is_missed is False
     assert (found.line is None) == (is_chance or found.is_kept), "chance needs no line"
-    assert programs.not_needed([found], [allowed]) == ([] if found.line else [allowed])
+    assert programs.not_needed([found], [allowed]) == ([] if found.line else [(allowed, "native")])
 
 
 def test_a_program_is_run_as_often_as_it_asks_for(monkeypatch):
@@ -138,32 +138,36 @@ def test_results_that_do_not_compare_are_not_judged(tmp_path):
 
 
 def test_what_is_explained_is_not_missed_as_far_as_the_line_goes(tmp_path):
-    within, beyond = line("memory_peak_kib", allows=0.1), line("memory_peak_kib", allows=0.05)
+    within, beyond = line("memory_peak_kib"), line("memory_peak_kib", allows={"native": 0.05, "kvm-hap": 0.1})
     assert not judged(tmp_path, within, memory_peak_kib=218 * MIB)["memory_peak_kib"].is_missed
     found = judged(tmp_path, beyond, memory_peak_kib=218 * MIB)["memory_peak_kib"]
     assert found.is_missed and "worse by 9.0%, more than the 5% explained" in found.words
-    elsewhere = line("memory_peak_kib", allows=0.1, environments=("kvm-hap",))
+    elsewhere = line("memory_peak_kib", allows={"kvm-hap": 0.1})
     assert judged(tmp_path, elsewhere, memory_peak_kib=218 * MIB)["memory_peak_kib"].is_missed
 
 
-def test_a_line_that_nothing_needs_is_an_error_once_all_of_it_was_run(tmp_path):
-    needed, idle = line("memory_peak_kib", allows=0.1), line("instructions", allows=0.1)
-    half = line("instructions", allows=0.1, environments=("native", "kvm-hap"))
+def test_each_environment_of_a_line_is_to_be_needed_where_it_was_run(tmp_path):
+    needed, idle = line("memory_peak_kib"), line("instructions")
+    half = line("memory_peak_kib", allows={"native": 0.1, "kvm-hap": 0.1})
     verdicts = list(judged(tmp_path, memory_peak_kib=218 * MIB).values())
-    programs.check_needed(verdicts, [needed, half])
+    programs.check_needed(verdicts, [needed, half, line("instructions", allows={"kvm-hap": 0.1})])
     with pytest.raises(AbhError, match="within the aim") as caught:
         programs.check_needed(verdicts, [needed, half, idle])
     assert caught.value.got == "xz, instructions, in native"
+    for policy in ("thp", "abh"):
+        put(tmp_path, f"xz@kvm-hap~{policy}", **STOCK)
+    assert programs.not_needed(programs.judge(load(tmp_path), ()), [half]) == [(half, "kvm-hap")]
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('program = "xzz"\nquantity = "instructions"\nreason = "x"', "xzz"),
-        ('program = "xz"\nquantity = "instruction"\nreason = "x"', "instruction"),
-        ('program = "xz"\nquantity = "instructions"\nenvironments = ["xen-pv"]\nreason = "x"', "xen-pv"),
-        ('program = "xz"\nquantity = "instructions"\nallows = -1.0\nreason = "x"', "allows"),
-        ('program = "xz"\nquantity = "instructions"', "reason"),
+        ('program = "xzz"\nquantity = "instructions"\nallows = { native = 1 }\nreason = "x"', "xzz"),
+        ('program = "xz"\nquantity = "instruction"\nallows = { native = 1 }\nreason = "x"', "instruction"),
+        ('program = "xz"\nquantity = "instructions"\nallows = { xen-pv = 1 }\nreason = "x"', "xen-pv"),
+        ('program = "xz"\nquantity = "instructions"\nallows = { native = -1.0 }\nreason = "x"', "allows"),
+        ('program = "xz"\nquantity = "instructions"\nallows = {}\nreason = "x"', "allows"),
+        ('program = "xz"\nquantity = "instructions"\nallows = { native = 1 }', "reason"),
     ],
 )
 def test_a_line_of_what_there_is_not_is_refused(tmp_path, text, says):
@@ -221,7 +225,7 @@ def test_the_status_says_whether_anything_is_outside(tmp_path, monkeypatch, caps
 
 
 def test_the_page_marks_what_is_outside_and_gives_the_reasons(tmp_path, monkeypatch):
-    lines = (line("instructions", allows=0.2),)
+    lines = (line("instructions", allows={"native": 0.2}),)
     monkeypatch.setattr(programs, "explained", lambda: lines)
     plan = Plan(("sqlite",), ("native",), ("thp", "abh"))
     assert "make compat" in FIGURE.render(make_study(plan, {}, tmp_path)) and FIGURE.table(make_study(plan, {})) == []
