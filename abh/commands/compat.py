@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run what does not hold, judge all that there is, print it. The status is 1 where anything is outside an aim."""
+    """Run what does not hold, judge what was asked for, print it. The status is 1 if any is outside or not judged."""
     with output.report(args.json) as report:
         return _run(args, report)
 
@@ -80,13 +80,17 @@ def _judged(names: Sequence[str], lines: Sequence[Line], report: dict[str, Any])
     from abh.compare import programs
     from abh.report.load import load
     from abh.report.programs import show
+    from abh.schema.spec import Run
 
     folder = paths.MEASURED / paths.of_size(programs.SIZE) / programs.GROUP
     results = {run: result for run, result in load(folder).items() if str(run) in names}
-    verdicts = programs.judge(results, lines)
+    asked = [run for run in map(Run.parse, names) if run.policy == programs.ABH]
+    verdicts = programs.judge(results, lines, asked)
     show(verdicts)
     missed = [each for each in verdicts if each.is_missed]
-    print(_told("outside an aim", missed) + _told("explained", [each for each in verdicts if each.line])
+    print(_told("not judged, which counts as outside", [each for each in missed if each.not_judged])
+          + _told("outside an aim", [each for each in missed if not each.not_judged])
+          + _told("explained", [each for each in verdicts if each.line])
           + _told("worse by chance alone", [each for each in verdicts if each.is_chance]))  # fmt: skip
     report.update(results=str(folder), missed=[each.words for each in missed],
                   explained=[each.words for each in verdicts if each.line and not each.is_missed])  # fmt: skip

@@ -27,7 +27,7 @@ from abh.schema.strict import Strict, read_toml, validate
 
 GROUP = "compat"
 SIZE = "paper"
-STOCK, ABH = "thp", "abh"
+POLICIES = STOCK, ABH = "thp", "abh"
 ENVIRONMENTS = ("native", "kvm-hap")
 EXPLAINED = Path("workloads") / GROUP / "explained.toml"
 OUTCOME = "outcome"
@@ -44,36 +44,51 @@ class Aim:
     share: float = 0.0  # of stock's
     by: float = 0.0  # in the value's unit; the larger of both holds
     at_least: bool = False
+    of: str = ""  # the quantity whose share it is, where it is not its own
+    step: float = 0.0  # the least that it can differ by, where nothing is allowed
+    is_of_some: bool = False  # of some programs alone: neither result of the others has it
 
-    def change(self, stock: float, abh: float) -> float:
-        """By what share of stock's it is worse; negative where it is better."""
-        worse = stock - abh if self.at_least else abh - stock
-        return worse / stock if stock else float(worse > 0)
+    def worse(self, stock: float, abh: float) -> float:
+        """By how much it is worse than stock's; negative where it is better."""
+        return stock - abh if self.at_least else abh - stock
 
-    def is_kept(self, stock: float, abh: float) -> bool:
+    def change(self, stock: float, abh: float, base: float) -> float:
+        """By what share of `base`, which is stock's, it is worse."""
+        worse = self.worse(stock, abh)
+        return worse / base if base else float(worse > 0)
+
+    def is_kept(self, stock: float, abh: float, base: float) -> bool:
         """Whether the number under ABH is within the bound."""
-        worse = stock - abh if self.at_least else abh - stock
-        return worse <= max(self.share * stock, self.by)
+        return self.worse(stock, abh) <= max(self.share * base, self.by)
 
-    def is_chance(self, stock: Value, abh: Value) -> bool:
-        """Whether a draw under ABH was no worse than one of stock's: chance alone makes such a difference."""
+    def is_chance(self, stock: Value, abh: Value, base: float) -> bool:
+        """Whether draws may differ so without ABH: each median lies among the other's draws, and not far outside.
+
+        That one draw reaches the other's range says nothing: a single stray one would do. And where draws are so far
+        apart that both medians lie among the others, a number may still be twice the other: three draws cannot say
+        that this is chance. So no more is excused than once more what the aim allows.
+        """
         if stock.low is None or stock.high is None or abh.low is None or abh.high is None:
             return False  # of one draw each
-        return bool(stock.low <= abh.high if self.at_least else abh.low <= stock.high)
+        is_near = self.worse(stock.value, abh.value) <= 2 * max(self.share * base, self.by, self.step)
+        return bool(is_near and stock.low <= abh.value <= stock.high and abh.low <= stock.value <= abh.high)
 
 
 _MEMORY = {"style": "mib", "share": 0.03, "by": 2048}
 AIMS = (
     # By a half point: a few small pages more or less, of a kernel's or a library's own, are no hugepage.
     Aim("alloc_ratio", "Alloc.Ratio", "percent", by=0.005, at_least=True),
-    Aim("guest_huge_kib", "memory in hugepages", "mib", at_least=True),
+    Aim("guest_huge_kib", "memory in hugepages", "mib", at_least=True, step=2048),
     Aim("memory_peak_kib", "peak memory", **_MEMORY),  # type: ignore[arg-type]
-    Aim("memory_idle_1s_kib", "memory 1 s after", **_MEMORY),  # type: ignore[arg-type]
-    Aim("memory_idle_10s_kib", "10 s after", **_MEMORY),  # type: ignore[arg-type]
+    Aim("memory_idle_1s_kib", "memory 1 s after", **_MEMORY, is_of_some=True),  # type: ignore[arg-type]
+    Aim("memory_idle_10s_kib", "10 s after", **_MEMORY, is_of_some=True),  # type: ignore[arg-type]
+    # It may be 0 under stock, so it is beside what there was at the peak.
+    Aim("creep_kib", "creep", **_MEMORY, of="memory_peak_kib", is_of_some=True),  # type: ignore[arg-type]
     Aim("instructions", "instructions", "count", share=0.005),
     # Arbitrary, and far from vm.max_map_count: what counts is that the number does not grow with a program.
     Aim("mappings_peak", "mappings", "count", share=0.1, by=16),
 )
+_AIM = {aim.quantity: aim for aim in AIMS}
 
 
 class Line(Strict):
@@ -119,8 +134,9 @@ class Verdict:
     abh: float | str | None
     change: float  # worse by this share of stock's
     is_kept: bool
-    is_chance: bool = False  # outside the aim, and draws of the one lie among draws of the other
+    is_chance: bool = False  # outside the aim, as draws may be without ABH
     line: Line | None = None  # that explains it
+    not_judged: str = ""  # why there is nothing to compare
 
     @property
     def is_outside(self) -> bool:
@@ -140,37 +156,67 @@ class Verdict:
     @property
     def words(self) -> str:
         """What is outside."""
+        if self.not_judged:
+            return f"{self.run}: not judged: {self.not_judged}"
         if self.quantity == OUTCOME:
             return f"{self.run}: {self.abh}, under {STOCK} {self.stock}"
-        name = next(aim.title for aim in AIMS if aim.quantity == self.quantity)
+        aim = _AIM[self.quantity]
+        share = f"{100 * self.change:.1f}%" + (f" of {_AIM[aim.of].title}" if aim.of else "")
         far = f", more than the {100 * self.allowed:g}% explained" if self.line and self.is_missed else ""
-        return f"{self.run}: {name} {self.stock:,} -> {self.abh:,}, worse by {100 * self.change:.1f}%{far}"
+        return f"{self.run}: {aim.title} {self.stock:,} -> {self.abh:,}, worse by {share}{far}"
 
 
-def judge(results: Mapping[Run, Result], lines: Sequence[Line]) -> list[Verdict]:
-    """All verdicts, of each program and environment that has results under both policies."""
-    found = []
-    for run, abh in results.items():
-        stock = results.get(dataclasses.replace(run, policy=STOCK))
-        if run.policy == ABH and stock and (stock.size, stock.draws) == (abh.size, abh.draws):
-            found += [_with_line(each, lines) for each in _pair(run, stock, abh)]
-    return found
+def judge(results: Mapping[Run, Result], lines: Sequence[Line], asked: Iterable[Run] = ()) -> list[Verdict]:
+    """All verdicts, of each program and environment that was asked for or has a result under either policy."""
+    pairs = dict.fromkeys(dataclasses.replace(run, policy=ABH) for run in (*results, *asked) if run.policy in POLICIES)
+    return [_with_line(each, lines) for run in pairs for each in _pair(run, results)]
 
 
-def _pair(run: Run, stock: Result, abh: Result) -> Iterable[Verdict]:
-    same = abh.outcome == stock.outcome
-    yield Verdict(run, OUTCOME, stock.outcome, abh.outcome, float(not same), same)
-    for aim in AIMS if same and abh.outcome == "success" else ():
-        there, here = (each.values.get(aim.quantity, UNKNOWN) for each in (stock, abh))
-        change, is_kept, is_chance = 0.0, True, False
-        if there.value is not None and here.value is not None:
-            change, is_kept = aim.change(there.value, here.value), aim.is_kept(there.value, here.value)
-            is_chance = not is_kept and aim.is_chance(there, here)
-        yield Verdict(run, aim.quantity, there.value, here.value, change, is_kept, is_chance)
+def _pair(run: Run, results: Mapping[Run, Result]) -> Iterable[Verdict]:
+    stock, abh = (results.get(dataclasses.replace(run, policy=policy)) for policy in POLICIES)
+    if stock is None or abh is None:
+        yield _not_judged(run, f"there is no result under {STOCK if stock is None else ABH}")
+    elif why := _unlike(stock, abh):
+        yield _not_judged(run, why)
+    else:
+        same = abh.outcome == stock.outcome
+        yield Verdict(run, OUTCOME, stock.outcome, abh.outcome, float(not same), same)
+        if same and abh.outcome == "success":
+            yield from (_of_aim(run, aim, stock, abh) for aim in AIMS)
+
+
+def _not_judged(run: Run, why: str, quantity: str = OUTCOME) -> Verdict:
+    return Verdict(run, quantity, None, None, 0.0, is_kept=False, not_judged=why)
+
+
+def _unlike(stock: Result, abh: Result) -> str:
+    """What the two do not share, of what decides a result: the commit and the host may differ, as in a fingerprint."""
+    one, other = (
+        {"size": each.size, "draws": each.draws} | each.provenance.series | each.provenance.components
+        | {f"root {name}": digest for name, digest in each.provenance.roots.items()}
+        for each in (stock, abh)
+    )  # fmt: skip
+    differ = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    told = [[str(each.get(name, "absent"))[:20] for each in (one, other)] for name in differ]  # a digest is longer
+    return "; ".join(f"{name} is {a} under {STOCK}, {b} under {ABH}" for name, (a, b) in zip(differ, told, strict=True))
+
+
+def _of_aim(run: Run, aim: Aim, stock: Result, abh: Result) -> Verdict:
+    there, here = (each.values.get(aim.quantity, UNKNOWN) for each in (stock, abh))
+    base = stock.values.get(aim.of or aim.quantity, UNKNOWN)
+    if aim.is_of_some and there is here is UNKNOWN:
+        return Verdict(run, aim.quantity, None, None, 0.0, is_kept=True)
+    known = {STOCK: there.value, ABH: here.value, f"{STOCK} ({aim.of})": base.value}
+    if unknown := [of for of, value in known.items() if value is None]:
+        return _not_judged(run, f"{aim.title} is not known under {unknown[0]}", aim.quantity)
+    numbers = there.value, here.value, base.value
+    is_kept = aim.is_kept(*numbers)
+    is_chance = not is_kept and aim.is_chance(there, here, base.value)
+    return Verdict(run, aim.quantity, there.value, here.value, aim.change(*numbers), is_kept, is_chance)
 
 
 def _with_line(verdict: Verdict, lines: Sequence[Line]) -> Verdict:
-    if not verdict.is_outside:
+    if not verdict.is_outside or verdict.not_judged:
         return verdict
     of = (line for line in lines if _is_of(line, verdict))
     return dataclasses.replace(verdict, line=next(of, None))

@@ -21,7 +21,9 @@ def rows(verdicts: Sequence[Verdict]) -> list[tuple[str, Mapping[str, Verdict]]]
 
 
 def text(verdict: Verdict | None) -> str:
-    """What a cell shows: both numbers of a share, else stock's and the change; n/a where a number is not known."""
+    """What a cell shows: both numbers of a share, else stock's and the change; n/a where there is none to have."""
+    if verdict and verdict.not_judged:
+        return MISSED + "not judged"
     if verdict is None or verdict.stock is None or verdict.abh is None:
         return "n/a"
     mark = MISSED if verdict.is_missed else EXPLAINED if verdict.line else CHANCE if verdict.is_chance else ""

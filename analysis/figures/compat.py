@@ -24,8 +24,8 @@ CAPTION = (
     "Programs as distributions ship them, each judged by its own check, under ABH beside stock THP: stock's number and "
     "the change. No outcome is to differ, no program to get fewer hugepages; memory at its peak, and of what is left "
     "running 1 s and 10 s after the load, is to be within 3% or 2 MiB, instructions within 0.5%. "
-    f"{shown.MISSED} is outside an aim, {shown.EXPLAINED} is outside and explained below, {shown.CHANCE} is a median "
-    "outside it where draws of the one lie among draws of the other."
+    f"{shown.MISSED} is outside an aim or cannot be judged, {shown.EXPLAINED} is outside and explained below, "
+    f"{shown.CHANCE} is outside by at most twice what is allowed, where each median lies among the other's draws."
 )
 KINDS = ("counted",)
 
@@ -52,7 +52,7 @@ def table(study: Study) -> list[dict[str, object]]:
             "worse_by": each.change,
             "missed": each.is_missed,
             "chance": each.is_chance,
-            "reason": each.line.reason if each.line else "" if each.abh is not None else "not known",
+            "reason": each.line.reason if each.line else each.not_judged,
         }
         for each in verdicts(study)
     ]

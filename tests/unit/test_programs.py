@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from abh.compare import programs
 from abh.compare.programs import AIMS, Line
 from abh.errors import AbhError
 from abh.report import figures
+from abh.report import programs as report
 from abh.report.load import load
 from abh.report.study import Plan, make_study
 from abh.schema import spec
@@ -26,7 +28,7 @@ FIGURE = figures.load(figures.FIGURES / "compat.py")
 MIB = 1024
 STOCK = {
     "alloc_ratio": 0.5, "guest_huge_kib": 40 * MIB, "memory_peak_kib": 200 * MIB, "memory_idle_1s_kib": 20 * MIB,
-    "memory_idle_10s_kib": 20 * MIB, "instructions": 1_000_000, "mappings_peak": 100,
+    "memory_idle_10s_kib": 20 * MIB, "creep_kib": 0, "instructions": 1_000_000, "mappings_peak": 100,
 }  # fmt: skip
 
 
@@ -51,6 +53,18 @@ def line(quantity: str, **more: Any) -> Line:
     return Line(**{"program": "xz", "allows": {"native": 0.1}, "quantity": quantity, "reason": "So it is.", **more})
 
 
+def put_draws(folder: Path, policy: str, quantity: str, low: float, middle: float, high: float) -> None:
+    put(folder, f"xz@native~{policy}", **{**STOCK, quantity: middle})
+    change(folder, f"xz@native~{policy}", lambda data: data["values"][quantity].update(low=low, high=high))
+
+
+def change(folder: Path, run: str, how: Callable[[dict[str, Any]], object]) -> None:
+    path = folder / f"{run}.json"
+    data = json.loads(path.read_text())
+    how(data)
+    path.write_text(json.dumps(data))
+
+
 @pytest.mark.parametrize(
     ("quantity", "kept", "missed"),
     [
@@ -59,6 +73,7 @@ def line(quantity: str, **more: Any) -> Line:
         ("memory_peak_kib", 206 * MIB, 206 * MIB + 1),  # 3 %
         ("memory_idle_1s_kib", 22 * MIB, 22 * MIB + 1),  # 2 MiB, of which 3 % is less
         ("memory_idle_10s_kib", 22 * MIB, 22 * MIB + 1),
+        ("creep_kib", 6 * MIB, 6 * MIB + 1),  # 3 % of stock's peak
         ("instructions", 1_005_000, 1_005_001),
         ("mappings_peak", 116, 117),
     ],
@@ -81,38 +96,67 @@ def test_an_outcome_that_differs_is_missed_and_nothing_else_is_compared(tmp_path
     assert found["outcome"].words == "xz@native~abh: failure, under thp success"
 
 
-def test_what_is_not_known_is_neither_kept_nor_missed(tmp_path):
-    put(tmp_path, "xz@native~thp", **{**STOCK, "instructions": 1})
-    without = {name: value for name, value in STOCK.items() if name != "memory_idle_1s_kib"}
-    put(tmp_path, "xz@native~abh", **{**without, "instructions": 1})
-    found = {each.quantity: each for each in programs.judge(load(tmp_path), ())}
-    assert found["memory_idle_1s_kib"].abh is None and not found["memory_idle_1s_kib"].is_missed
-    assert set(found) == {"outcome", *STOCK}
+@pytest.mark.parametrize("quantity", STOCK)
+@pytest.mark.parametrize(("policy", "other"), [("abh", "thp"), ("thp", "abh")])
+@pytest.mark.parametrize("is_null", [True, False])
+def test_what_is_known_of_one_alone_is_missed(tmp_path, quantity, policy, other, is_null):
+    put(tmp_path, f"xz@native~{other}", **STOCK)
+    put(tmp_path, f"xz@native~{policy}", **STOCK)
+    unknown = {"value": None, "unit": "count", "kind": "counted", "reason": "the agent said nothing"}
+    run = f"xz@native~{policy}"
+    change(tmp_path, run, lambda data: data["values"].pop(quantity))
+    if is_null:
+        change(tmp_path, run, lambda data: data["values"].update({quantity: unknown}))
+    allowed = line(quantity, allows={"native": 1.0})
+    found = {each.quantity: each for each in programs.judge(load(tmp_path), [allowed])}
+    assert found[quantity].is_missed and found[quantity].line is None, "no line explains what is not known"
+    assert f"is not known under {policy}" in found[quantity].words and report.text(found[quantity]) == "▴not judged"
+    assert programs.not_needed(list(found.values()), [allowed]) == []
+
+
+def test_what_neither_was_asked_for_is_not_missed_and_what_both_lack_is(tmp_path):
+    asked_of_all = {name: value for name, value in STOCK.items() if "idle" not in name and name != "creep_kib"}
+    for policy in programs.POLICIES:
+        put(tmp_path, f"xz@native~{policy}", **asked_of_all)
+    assert not any(each.is_missed for each in programs.judge(load(tmp_path), ()))
+    for quantity in asked_of_all:
+        for policy in programs.POLICIES:
+            put(tmp_path, f"xz@native~{policy}", **asked_of_all)
+            change(tmp_path, f"xz@native~{policy}", lambda data, name=quantity: data["values"].pop(name))
+        assert {each.quantity for each in programs.judge(load(tmp_path), ()) if each.is_missed} == {quantity}
 
 
 @pytest.mark.parametrize(
     ("quantity", "stock", "abh", "is_chance"),
     [
-        ("memory_peak_kib", (190, 200, 219), (218, 220, 240), True),
-        ("memory_peak_kib", (190, 200, 217), (218, 220, 240), False),
-        ("alloc_ratio", (0.45, 0.5, 0.6), (0.3, 0.4, 0.46), True),
-        ("alloc_ratio", (0.47, 0.5, 0.6), (0.3, 0.4, 0.46), False),
+        ("memory_peak_kib", (190, 200, 219), (198, 208, 240), True),
+        ("memory_peak_kib", (190, 200, 219), (198, 212, 240), True),  # twice 3 %
+        ("memory_peak_kib", (190, 200, 219), (198, 213, 240), False),  # more
+        ("memory_peak_kib", (190, 200, 207), (198, 208, 240), False),  # none of stock's is so high
+        ("memory_peak_kib", (190, 200, 219), (201, 208, 240), False),  # and none of ABH's so low
+        ("memory_peak_kib", (199, 200, 300), (300, 400, 600), False),
+        ("memory_peak_kib", (199, 200, 300), (199, 240, 241), False),
         ("memory_peak_kib", (190, 200, 219), (199, 203, 204), False),  # within the aim
+        ("guest_huge_kib", (36, 40, 40), (36, 36, 40), True),  # two hugepages
+        ("guest_huge_kib", (34, 40, 40), (34, 34, 40), False),
+        ("guest_huge_kib", (0, 40, 40), (0, 0, 0), False),
+        ("alloc_ratio", (0.45, 0.5, 0.6), (0.3, 0.492, 0.51), True),
+        ("alloc_ratio", (0.45, 0.5, 0.6), (0.3, 0.488, 0.51), False),
     ],
 )
-def test_of_several_draws_each_is_to_be_worse(tmp_path, quantity, stock, abh, is_chance):
+def test_chance_excuses_draws_that_lie_among_each_other_and_no_more_than_twice_the_aim(
+    tmp_path, quantity, stock, abh, is_chance
+):
     unit = MIB if quantity.endswith("kib") else 1
-    for policy, (low, middle, high) in (("thp", stock), ("abh", abh)):
-        put(tmp_path, f"xz@native~{policy}", **{**STOCK, quantity: middle * unit})
-        path = tmp_path / f"xz@native~{policy}.json"
-        data = json.loads(path.read_text())
-        data["values"][quantity] |= {"low": low * unit, "high": high * unit}
-        path.write_text(json.dumps(data))
+    for policy, draws in (("thp", stock), ("abh", abh)):
+        put_draws(tmp_path, policy, quantity, *(each * unit for each in draws))
     allowed = line(quantity, allows={"native": 1.0})
     (found,) = [each for each in programs.judge(load(tmp_path), [allowed]) if each.quantity == quantity]
     assert found.is_chance == is_chance and found.is_missed is False
     assert (found.line is None) == (is_chance or found.is_kept), "chance needs no line"
     assert programs.not_needed([found], [allowed]) == ([] if found.line else [(allowed, "native")])
+    (found,) = [each for each in programs.judge(load(tmp_path), ()) if each.quantity == quantity]
+    assert found.is_missed == (not found.is_kept and not is_chance)
 
 
 def test_a_program_is_run_as_often_as_it_asks_for(monkeypatch):
@@ -126,15 +170,48 @@ def test_a_program_is_run_as_often_as_it_asks_for(monkeypatch):
     assert {each.draws for each in asked} == {2}
 
 
-def test_results_that_do_not_compare_are_not_judged(tmp_path):
+def other_root(data: dict[str, Any]) -> None:
+    data["provenance"]["roots"]["build"] = "1"
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        (lambda data: data.update(size="smoke"), "size is paper under thp, smoke under abh"),
+        (lambda data: data.update(draws=3), "draws is 1 under thp, 3 under abh"),
+        (
+            lambda data: data["provenance"]["series"].update({"kernel-patches/6.12": "ef" * 32}),
+            "kernel-patches/6.12 is abababababababababab under thp, efefefefefefefefefef under abh",
+        ),
+        (lambda data: data["provenance"]["components"].pop("qemu"), "under thp, absent under abh"),
+        (other_root, "root build is 0 under thp, 1 under abh"),
+    ],
+)
+def test_results_of_what_is_not_the_same_are_not_judged_and_missed(tmp_path, how, says):
+    judged(tmp_path)
+    change(tmp_path, "xz@native~abh", how)
+    (found,) = programs.judge(load(tmp_path), [line("outcome", allows={"native": 1.0})])
+    assert found.is_missed and found.words.startswith("xz@native~abh: not judged: ") and says in found.words
+
+
+def test_a_commit_and_a_host_may_differ(tmp_path):
+    judged(tmp_path)
+    change(tmp_path, "xz@native~abh", lambda data: data["provenance"].update(commit="1", machine="another", seed=2))
+    assert not any(each.is_missed for each in programs.judge(load(tmp_path), ()))
+
+
+def test_what_was_asked_for_and_has_no_result_is_not_judged_and_missed(tmp_path):
     put(tmp_path, "xz@native~thp", **STOCK)
     put(tmp_path, "xz@kvm-hap~abh", **STOCK)
-    put(tmp_path, "xz@native~abh-kernel", **STOCK)
-    assert programs.judge(load(tmp_path), ()) == []
-    put(tmp_path, "xz@native~abh", **STOCK)
-    path = tmp_path / "xz@native~abh.json"
-    path.write_text(path.read_text().replace('"size": "paper"', '"size": "smoke"'))
-    assert programs.judge(load(tmp_path), ()) == []
+    put(tmp_path, "gawk@native~abh-kernel", **STOCK)  # of another comparison
+    asked = spec.Run("git-gc", "native", "abh")
+    found = programs.judge(load(tmp_path), (), [asked])
+    assert all(each.is_missed for each in found)
+    assert {each.words for each in found} == {
+        "xz@native~abh: not judged: there is no result under abh",
+        "xz@kvm-hap~abh: not judged: there is no result under thp",
+        "git-gc@native~abh: not judged: there is no result under thp",
+    }
 
 
 def test_what_is_explained_is_not_missed_as_far_as_the_line_goes(tmp_path):
@@ -146,6 +223,11 @@ def test_what_is_explained_is_not_missed_as_far_as_the_line_goes(tmp_path):
     assert judged(tmp_path, elsewhere, memory_peak_kib=218 * MIB)["memory_peak_kib"].is_missed
 
 
+def test_creep_is_beside_the_peak(tmp_path):
+    found = judged(tmp_path, line("creep_kib", allows={"native": 0.05}), creep_kib=10 * MIB)["creep_kib"]
+    assert found.words == "xz@native~abh: creep 0 -> 10,240, worse by 5.0% of peak memory" and not found.is_missed
+
+
 def test_each_environment_of_a_line_is_to_be_needed_where_it_was_run(tmp_path):
     needed, idle = line("memory_peak_kib"), line("instructions")
     half = line("memory_peak_kib", allows={"native": 0.1, "kvm-hap": 0.1})
@@ -154,7 +236,7 @@ def test_each_environment_of_a_line_is_to_be_needed_where_it_was_run(tmp_path):
     with pytest.raises(AbhError, match="within the aim") as caught:
         programs.check_needed(verdicts, [needed, half, idle])
     assert caught.value.got == "xz, instructions, in native"
-    for policy in ("thp", "abh"):
+    for policy in programs.POLICIES:
         put(tmp_path, f"xz@kvm-hap~{policy}", **STOCK)
     assert programs.not_needed(programs.judge(load(tmp_path), ()), [half]) == [(half, "kvm-hap")]
 
@@ -222,6 +304,27 @@ def test_the_status_says_whether_anything_is_outside(tmp_path, monkeypatch, caps
     said = capsys.readouterr().out
     assert "gawk" not in said and f"outside an aim: {status}" in said
     assert ("xz@native~abh: peak memory 204,800 -> 223,232, worse by 9.0%" in said) == bool(status)
+
+
+@pytest.mark.parametrize("policy", programs.POLICIES)
+def test_the_status_says_that_a_pair_was_not_judged(tmp_path, monkeypatch, capsys, policy):
+    monkeypatch.setattr(paths, "MEASURED", tmp_path)
+    monkeypatch.setattr(programs, "explained", tuple)
+
+    def perform(cells, folder, cores, report):
+        judged(folder)
+        (folder / f"xz@native~{policy}.json").unlink()
+        put(folder, "gawk@native~thp", **STOCK)
+        put(folder, "gawk@native~abh", **STOCK)
+        return 0
+
+    monkeypatch.setattr(study, "perform", perform)
+    report: dict[str, Any] = {}
+    assert compat._run(words("xz", "gawk", "git-gc", "--environment", "native"), report) == 1
+    said = capsys.readouterr().out
+    assert "not judged, which counts as outside: 2\n" in said and "outside an aim: 0\n" in said
+    assert f"xz@native~abh: not judged: there is no result under {policy}" in said
+    assert "git-gc@native~abh: not judged" in said and len(report["missed"]) == 2
 
 
 def test_the_page_marks_what_is_outside_and_gives_the_reasons(tmp_path, monkeypatch):
