@@ -30,6 +30,7 @@ for name in */init.c; do
 done
 # With the host's own C library: a static program would be ten times all of the guests.
 gcc -O2 -Wall -Wextra -Werror -Wl,-s -o /obj/tests/ask host/ask.c
+gcc -O2 -Wall -Wextra -Werror -Wl,-s -shared -fPIC -o /obj/tests/no-extents.so host/no-extents.c
 cp run /obj/tests/
 chmod 755 /obj/tests/*
 # Small: the host reads it from the machine byte by byte, and each part of it from the beginning.

@@ -20,8 +20,8 @@ TESTS = paths.CHECKOUT / "tests/xen"
 COMPLAINT = "ABH xen "
 # What becomes of a guest at work, and of which.
 MOVED = {
-    "save": "churn", "migrate": "churn", "dirty": "churn", "pin": "churn", "switch": "churn", "destroy": "churn",
-    "drop": "wide",
+    "save": "churn", "pieces": "churn", "migrate": "churn", "dirty": "churn", "pin": "churn", "switch": "churn",
+    "destroy": "churn", "drop": "wide",
 }  # fmt: skip
 # What xl must not make: superpages with nested paging, or of a para-virtual domain, which has no shadow.
 REFUSE = "refuse"

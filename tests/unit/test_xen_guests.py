@@ -82,7 +82,8 @@ def test_jobs() -> None:
     assert "linux" in xen_guests.names() and "linux-pae" not in small
     assert len(alone) == (3 + 2) * (len(small) - len(xen_test.ASKED)) + 3
     assert not any(job.split()[1:3] == ["sizes-pae", "hap"] for job in alone)
-    assert "save churn shadow 1 rounds=3000" in every
+    assert "save churn shadow 1 rounds=3000 holes=1" in every
+    assert [job for job in every if "pieces" in job] == ["pieces churn shadow 1 rounds=3000"]
     assert every[-2:] == list(xen_guests.REFUSED) == xen_test.jobs(_arguments(tests=["refuse"]))
     fuzz = xen_test.adversaries(_arguments(fuzz=7, seed=3, audit=True))
     assert fuzz[0] == ["key O", "beside canary shadow 0", "draws fuzz shadow 0 3 3 operations=7"]
@@ -135,7 +136,8 @@ def test_what_runs_beside_a_test() -> None:
 
 
 def test_guest_that_was_moved_has_its_superpages_again() -> None:
-    below = {"before_p2m_huge_kib": 90 << 10, "p2m_huge_kib": 88 << 10}
+    below = dict.fromkeys(("before_p2m_huge_kib", "p2m_huge_kib"), 90 << 10)
+    below |= dict.fromkeys(("before_host_mapped_kib", "host_mapped_kib"), 94 << 10)
     on = xen_guests.Verdict("save:churn~shadow-1", "success", "", {"before_live": 3, "direct": 2, **below})
     off = xen_guests.Verdict(
         "save:churn~shadow-0", "success", "", {"before_shadow_pages": 3, "before_direct": 0, **below}
@@ -143,10 +145,20 @@ def test_guest_that_was_moved_has_its_superpages_again() -> None:
     nested = xen_guests.Verdict("migrate:churn~hap", "success", "", dict(below))
     assert xen_test.unshown([on, off, nested]) == []
     on.counters["direct"] = 0  # whoever restored it did not turn them on
-    nested.counters["p2m_huge_kib"] = 0  # or page by page
+    nested.counters["p2m_huge_kib"] -= 2048  # or 2 MiB page by page
+    assert len(xen_test.unshown([on, off, nested])) == 2
+    nested.counters = below | {"host_mapped_kib": 95 << 10}  # or a page that it had given back
     assert len(xen_test.unshown([on, off, nested])) == 2
     on.counters, off.counters, nested.counters = {"direct": 3, **below}, {"before_direct": 1, **below}, {}
-    assert len(xen_test.unshown([on, off, nested])) == 3
+    assert len(xen_test.unshown([on, off, nested])) == 4
+
+
+def test_guest_that_was_restored_in_pieces_has_none() -> None:
+    mapped = {"before_host_mapped_kib": 96 << 10, "host_mapped_kib": 96 << 10, "before_p2m_huge_kib": 96 << 10}
+    good = {"before_live": 3, "splintered_p2m": 2, "refused": 16, **mapped}
+    for wrong in ({}, {"refused": 0}, {"refused": 17}, {"p2m_huge_kib": 2048}, {"host_mapped_kib": 90 << 10}):
+        one = xen_guests.Verdict("pieces:churn~shadow-1", "success", "", good | wrong)
+        assert len(xen_test.unshown([one])) == bool(wrong)
 
 
 def test_guest_whose_writes_are_recorded_has_no_superpages_meanwhile() -> None:
