@@ -49,7 +49,8 @@ void test(void)
 		make_holes(&state);
 	look_at_holes();
 	for (uint64_t page = 0; page < EXTENTS * 512; page++)
-		check(gone[page] || try_write(WINDOW + page * PAGE, written[page] = draw(&state)) == NONE, "page %lu", page);
+		check(gone[page] || try_write(WINDOW + page * PAGE, written[page] = draw(&state)) == NONE, "page %lu",
+		      page);
 	for (uint64_t round = 0; round < until; round++) {
 		if (to_be_moved && own_domain() == domain)
 			until = round + rounds;
