@@ -26,6 +26,7 @@ VM = "/proc/sys/vm"
 FRESH = (
     f"set {testbed.RESERVATION}/enabled 0",
     f"set {testbed.RESERVATION}/whole 0",
+    f"set {VM}/compaction_proactiveness 20",
     f"set {VM}/drop_caches 3",
     f"set {VM}/compact_memory 1",
 )
