@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--minutes",
             type=arguments.number(0, MOST_MINUTES),
             metavar="N",
-            help="how long a machine may take (default: by what it does)",
+            help="how long a machine may take, of processor time (default: by what it does)",
         )
         if name in OPTIONS:
             OPTIONS[name](sub)
@@ -203,7 +203,7 @@ def _machine(about: str, lines: list[str]) -> dict[str, Any]:
     from abh.verify import testbed
 
     said = testbed.Said(lines)
-    said.judge(timed_out=False)  # one that was stopped has not said that its job was done
+    said.judge()  # one that was stopped has not said that its job was done
     return {"machine": about, "problem": said.problem, "programs": list(_programs(lines))}
 
 

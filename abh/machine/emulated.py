@@ -24,6 +24,7 @@ from qemu.qmp.legacy import QEMUMonitorProtocol
 from abh.build import components, root
 from abh.errors import AbhError
 from abh.machine import qemu
+from abh.machine.patience import Patience
 from abh.machine.qemu import POLL_S
 from abh.schema import spec
 
@@ -31,8 +32,9 @@ CELL_BYTES = 8192  # agent/protocol.h
 FROZEN = "guest-panicked"  # the run state that the panic device leaves
 STATE_FILE = "state.zst"
 CONSOLE_LINES = 30
+# Seconds of the emulator's processor time (patience.py), as all limits here.
 QMP_TIMEOUT_S = 60
-STATE_TIMEOUT_S = 600  # to write or read all of a machine, on a computer that has much else to do
+STATE_TIMEOUT_S = 600  # to write or read all of a machine
 OFF = ("gone", "silent", "shutdown", "internal-error")  # run states that nothing follows
 # Whole: QEMU writes byte by byte, and "exit 12" must not be read as "exit 1".
 LAST_LINE = re.compile(r"^ABH end .*\n", re.MULTILINE)
@@ -122,29 +124,30 @@ class Emulator:
         self.qmp = self._connect()
 
     def _connect(self) -> QEMUMonitorProtocol:
-        deadline = time.monotonic() + QMP_TIMEOUT_S
+        patience = self.qemu.patience(QMP_TIMEOUT_S)
         socket = self.folder / "qmp"
-        while time.monotonic() < deadline and self.qemu.status() is None:
+        while self.qemu.status() is None and not patience.is_over():
             if socket.exists():
                 qmp = QEMUMonitorProtocol(str(socket))
                 # connect() has no time limit of its own: without its peer, it ends.
-                limit = threading.Timer(max(0, deadline - time.monotonic()), self.qemu.end)
+                limit = threading.Timer(max(0, patience.longest_s - patience.passed_s), self.qemu.end)
                 limit.start()
                 try:
                     qmp.connect()
                 except (OSError, QMPError):
                     qmp.close()
                 else:
-                    qmp.settimeout(QMP_TIMEOUT_S)
+                    # An answer waits for a state that is read and for other programs: as long as for the slowest.
+                    qmp.settimeout(patience.longest_s)
                     return qmp
                 finally:
                     limit.cancel()
             time.sleep(POLL_S)
-        raise self.error("the emulator did not start", got=self._how_it_is())
+        raise self.error("the emulator did not start", got=self._how_it_is(patience))
 
-    def _how_it_is(self) -> str:
+    def _how_it_is(self, patience: Patience) -> str:
         status = self.qemu.status()
-        return f"no answer within {QMP_TIMEOUT_S} s" if status is None else f"exit status {status}"
+        return f"no answer within {patience}" if status is None else f"exit status {status}"
 
     def status(self) -> str:
         """QEMU's run state, or "gone", or "silent" where the process is there and does not answer."""
@@ -166,23 +169,23 @@ class Emulator:
             raise self.error(f"the emulator does not do '{name}'", got=str(error) or type(error).__name__) from error
 
     def wait_for(self, wanted: str, limit_s: float, *, what: str) -> None:
-        """Waits until QEMU's run state is `wanted`."""
-        deadline = time.monotonic() + limit_s
+        """Waits until QEMU's run state is `wanted`; limit_s: seconds of processor time."""
+        patience = self.qemu.patience(limit_s)
         while (status := self.status()) != wanted:
             if status in OFF:
                 raise self.error(f"{what}: the machine went off", got=status)
-            if time.monotonic() > deadline:
-                raise self.error(f"{what}: no end after {limit_s:g} s", got=status)
+            if patience.is_over():
+                raise self.error(f"{what}: no end within {patience}", got=status)
             time.sleep(POLL_S)
 
     def save(self, path: str) -> None:
         """Saves the stopped machine's state to a path as seen inside the root."""
-        deadline = time.monotonic() + STATE_TIMEOUT_S
+        patience = self.qemu.patience(STATE_TIMEOUT_S)
         self.command("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
         self.command("migrate", uri=f"exec:zstd -q -1 -T2 -o {path}")
         while (state := self._migration()) not in ("completed", "failed", "cancelled"):
-            if time.monotonic() > deadline:
-                raise self.error(f"saving the machine's state: no end after {STATE_TIMEOUT_S} s", got=state)
+            if patience.is_over():
+                raise self.error(f"saving the machine's state: no end within {patience}", got=state)
             time.sleep(POLL_S)
         if state != "completed":
             raise self.error("the machine's state could not be saved", got=state)
@@ -260,8 +263,9 @@ def freeze(machine: spec.Machine, size: str, parts: Parts, setup: str, out: Path
 
 def run(machine: spec.Machine, size: str, parts: Parts, state: Path | None, cell: str, *, icount: bool,
         limit_s: float, mmu: str | None = None, keep: Mapping[str, Path] | None = None) -> Ended:  # fmt: skip
-    """Thaws the machine, lets it run its cell, and returns what it said. limit_s is in real seconds.
+    """Thaws the machine, lets it run its cell, and returns what it said.
 
+    limit_s: seconds of processor time from where it goes on.
     `mmu` are arguments of the MMU model's plugin; without them there is none. `keep` names files of the run's folder,
     and where they are moved at the end.
     """
@@ -273,7 +277,7 @@ def run(machine: spec.Machine, size: str, parts: Parts, state: Path | None, cell
         else:
             running.wait_for(FROZEN, machine.boot_timeout_s, what=f"booting machine '{machine.name}'")
         running.command("cont")
-        problem = _until_end(running, start + limit_s)
+        problem = _until_end(running, running.qemu.patience(limit_s))
         # Only a line feed ends a line: a workload may print form feeds and other things that splitlines() splits at.
         lines = [line.rstrip("\r") for line in running.qemu.text("out.log").split("\n")]
         region = running.qemu.text("region.jsonl")
@@ -294,7 +298,7 @@ def _thaw(running: Emulator, machine: spec.Machine, state: Path) -> None:
         raise
 
 
-def _until_end(running: Emulator, deadline: float) -> str | None:
+def _until_end(running: Emulator, patience: Patience) -> str | None:
     """Waits for the agent's last line; says what happened instead, if something did."""
     while True:
         if LAST_LINE.search(running.qemu.text("out.log")):
@@ -304,6 +308,6 @@ def _until_end(running: Emulator, deadline: float) -> str | None:
             return "the kernel panicked"
         if status in OFF:
             return f"the machine went off before its cell ended ({status})"
-        if time.monotonic() > deadline:
-            return "the cell did not end within its time limit"
+        if patience.is_over():
+            return f"the cell did not end within its time limit: {patience}"
         time.sleep(POLL_S)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from abh.build import root
+from abh.machine.patience import Patience
 from abh.schema import spec
 
 BUILT = "/in/qemu"  # where a root has the component that emulates
@@ -48,9 +49,14 @@ class Running:
         path = self.folder / name
         return path.read_text(errors="replace") if path.exists() else ""
 
+    def patience(self, limit_s: float) -> Patience:
+        """A limit on what it takes from now on; limit_s: seconds of processor time."""
+        return Patience(limit_s, self.process.pid)
+
     def lines(self, limit_s: float) -> Iterator[str]:
-        """Each line of its log, as it comes, until it ends; TimeoutError after `limit_s` seconds."""
-        deadline, rest = time.monotonic() + limit_s, b""
+        """Each line of its log, as it comes, until it ends; TimeoutError, which says how long it took, after `limit_s`
+        seconds of processor time."""
+        patience, rest = self.patience(limit_s), b""
         with self.log.open("rb") as log:
             while True:
                 over = self.status() is not None  # asked first: what it wrote last is then still read
@@ -58,8 +64,8 @@ class Running:
                 yield from (line.decode(errors="replace") for line in whole)
                 if over:
                     break
-                if time.monotonic() > deadline:
-                    raise TimeoutError
+                if patience.is_over():
+                    raise TimeoutError(f"no end within {patience}")
                 time.sleep(POLL_S)
         if rest:
             yield rest.decode(errors="replace")

@@ -85,7 +85,8 @@ NO_VM_EXITS = {
     "native": "no hypervisor, so nothing to leave a guest for",
     "pv": "a para-virtual guest does not run in SVM guest mode: it traps and calls into Xen, without VM exits",
 }
-# Real seconds; the workload's own limit counts in the guest's time. A machine that needs longer than this is hung.
+# Seconds of the emulator's processor time; the workload's own limit counts in the guest's. A machine that needs more
+# than this is hung.
 LIMIT_S = {"smoke": 400.0, "paper": 6 * 3600.0}
 MMU_SLOWDOWN = 5  # of a cell with the MMU model in checking mode; without checks it is about half of that
 REASON_CHARS = 2000  # of console or output, in a reason

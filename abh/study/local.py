@@ -63,13 +63,13 @@ def _guest(one: cell.Cell, accelerator: str) -> AbstractContextManager[qemu.Runn
 
 
 def _ends(guest: qemu.Running, limit_s: float) -> str | None:
-    """Waits for the guest's last line; what happened instead, if something did."""
-    deadline = time.monotonic() + limit_s
+    """Waits for the guest's last line; what happened instead, if something did. limit_s: of processor time."""
+    patience = guest.patience(limit_s)
     while f"\n{LAST_LINE}" not in f"\n{guest.text(qemu.CONSOLE)}":
         if (status := guest.status()) is not None:
             return f"QEMU ended with status {status}: {root.tail_of(guest.log)}"
-        if time.monotonic() > deadline:
-            return f"no end within {limit_s:g} s"
+        if patience.is_over():
+            return f"no end within {patience}"
         time.sleep(qemu.POLL_S)
     return None
 

@@ -108,14 +108,14 @@ class Said:
         """The last lines."""
         return "\n".join(self.lines[-TAIL_LINES:])
 
-    def judge(self, timed_out: bool) -> None:
-        """Finds what went wrong with the machine, if something did."""
+    def judge(self, late: TimeoutError | None = None) -> None:
+        """Finds what went wrong with the machine, if something did; `late`: it was ended for that."""
         ends = [line.removeprefix("TEST end ") for line in self.lines if line.startswith("TEST end ")]
         splat = next((line for line in self.lines if SPLAT.search(line)), None)
         if splat:
             self.problem = f"the kernel complained: {splat}"
-        elif timed_out:
-            self.problem = "it did not end within its time limit"
+        elif late:
+            self.problem = f"over its time limit: {late}"
         elif ends != ["well"]:
             self.problem = ends[0] if ends else "the machine went off before its job was done"
 
@@ -171,22 +171,22 @@ def run(
 ) -> Said:
     """Boots a kernel, has it do a job, and returns what it said; `tell` gets each line as it comes.
 
-    more: words for the emulator; disk: a file that is /dev/vdb, to be read.
+    limit_s: seconds of processor time; more: words for the emulator; disk: a file that is /dev/vdb, to be read.
     """
     programs = components.path_of("kernel-tests")
     held = {path.name: path.read_bytes() for path in programs.iterdir() if path.name != "build.log"}
     held |= {"job": "".join(f"{line}\n" for line in job).encode(), **(files or {})}
-    said, timed_out = Said(), False
+    said, late = Said(), None
     with _process(linux, held, [*_words(memory_mib, processors, nodes, cmdline), *more], disk) as machine:
         try:
             for line in machine.lines(limit_s):
                 said.lines.append(line.rstrip())
                 tell(said.lines[-1])
-        except TimeoutError:
-            timed_out = True
+        except TimeoutError as error:
+            late = error
         if status := machine.status():
             raise AbhError("the emulator failed", got=f"exit status {status}", tail=said.tail())
-    said.judge(timed_out)
+    said.judge(late)
     return said
 
 

@@ -17,9 +17,9 @@ from abh.verify import selftests, testbed
 WELL = ["[    0.1] Linux", "TEST run /fuzz --ops 5", "PASS: 5 operations", "TEST status 0", "TEST end well"]
 
 
-def judged(lines, timed_out=False):
+def judged(lines, late=None):
     said = testbed.Said(list(lines))
-    said.judge(timed_out)
+    said.judge(late)
     return said
 
 
@@ -55,7 +55,7 @@ def test_a_program_that_fails_or_never_ran_is_no_success():
 
 
 def test_a_machine_out_of_time_is_told():
-    assert "time limit" in judged(WELL[:2], timed_out=True).problem
+    assert judged(WELL[:2], TimeoutError("no end within 9 s")).problem == "over its time limit: no end within 9 s"
 
 
 def test_outputs_belong_to_their_programs():
