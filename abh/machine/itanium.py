@@ -6,6 +6,7 @@ Nothing of it is frozen: a boot takes two seconds, and the same boot counts the 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import tempfile
@@ -15,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from abh.build import components, root
+from abh.machine.patience import Patience
 from abh.schema import spec
 
 COMPONENT = "itanium"
 KERNEL_FILE, RAMDISK_FILE = "vmlinux", "initramfs.cpio"  # in the components that a machine's file names
 LATE = -1  # the status of a run that was ended because it took too long
+POLL_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ def run(
 ) -> Ended:
     """Starts the machine with these options of its own.
 
-    live: what it prints is seen as it comes, and not kept. limit_s: real seconds, after which it is ended.
+    live: what it prints is seen as it comes, and not kept. limit_s: seconds of its processor time, after which it
+    is ended.
     """
     with tempfile.TemporaryDirectory(prefix="abh-itanium-") as scratch:
         enter = root.enter(
@@ -57,20 +61,25 @@ def run(
             scratch="/in",
         )
         command = [*enter, "/in/machine/itanium", "/in/kernel", "--ramdisk", "/in/ramdisk", "--json", "/out/counted"]
-        streams = {} if live else {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        try:
-            done = subprocess.run(  # type: ignore[call-overload]
-                [*command, *words], stdin=subprocess.DEVNULL, check=False, timeout=limit_s, **streams
-            )
-        except subprocess.TimeoutExpired as late:
-            return Ended(LATE, _text(late.stdout), f"no end within {limit_s:g} s", {})
+        status, console, report = _ran([*command, *words], None if live else subprocess.PIPE, limit_s)
         counted = Path(scratch, "counted")
-        return Ended(
-            done.returncode,
-            _text(done.stdout),
-            _text(done.stderr),
-            json.loads(counted.read_text()) if counted.exists() else {},
-        )
+        whole = counted.exists() and status != LATE
+        return Ended(status, console, report, json.loads(counted.read_text()) if whole else {})
+
+
+def _ran(command: Sequence[str], streams: int | None, limit_s: float | None) -> tuple[int, str, str]:
+    """The status of a command and what it wrote on both streams; LATE, and how long it took, if it was ended."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=streams, stderr=streams) as started:
+        patience = None if limit_s is None else Patience(limit_s, started.pid)
+        try:
+            while patience is None or not patience.is_over():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    out, err = started.communicate(timeout=POLL_S)
+                    return started.returncode, _text(out), _text(err)
+        finally:
+            started.kill()  # bubblewrap takes what is inside with it
+        out, _ = started.communicate()
+    return LATE, _text(out), f"no end within {patience}"
 
 
 def _text(said: bytes | None) -> str:

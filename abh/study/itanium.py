@@ -24,7 +24,7 @@ from abh.study.cell import Cell
 
 BEGIN, END = 0x41, 0x42  # marks: agent/ia64/init.c
 HZ = 10**9  # of virtual time: an instruction takes a beat of the timer
-# Of real time. Instructions are what bounds a run: this is for a machine that hangs, however much runs beside it.
+# Of processor time. Instructions are what bounds a run: this is for a machine that hangs.
 LIMIT_S = {"smoke": 3600.0, "paper": 12 * 3600.0}
 CELL_FILE = "cell"  # at the top of the RAM disk
 PAGE_KIB = 16  # of vm-configs/kconfig/linux-ia64

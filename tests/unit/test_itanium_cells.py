@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -274,3 +275,15 @@ def test_how_a_cell_ends_is_its_outcome(ended: machine.Ended, outcome: str, what
     made = judged(ended)
     assert made.outcome == outcome
     assert what in str(made.reason)
+
+
+def test_what_the_machine_writes_is_kept_by_stream() -> None:
+    for limit_s in (60, None):
+        told = machine._ran(["sh", "-c", "echo booting; echo stopped >&2; exit 1"], subprocess.PIPE, limit_s)
+        assert told == (1, "booting\n", "stopped\n")
+
+
+def test_a_machine_that_hangs_is_ended_and_its_console_kept() -> None:
+    status, console, report = machine._ran(["sh", "-c", "echo booting; exec sleep 1000"], subprocess.PIPE, 0.3)
+    assert (status, console) == (machine.LATE, "booting\n")
+    assert report.startswith("no end within 0.3 s of processor time or 1.2 s of real time")
