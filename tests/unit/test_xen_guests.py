@@ -234,6 +234,21 @@ def test_the_limit_of_a_run_is_that_of_its_boot_too(monkeypatch: pytest.MonkeyPa
     assert ended.passed and booted[0].boot_timeout_s == 5400
 
 
+def test_each_machine_of_the_adversary_has_the_whole_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def machine(jobs: list[str], *, limit_s: float, **_: object) -> tuple[xen_guests.Ended, None]:
+        limits.append(limit_s)
+        return xen_guests.Ended([], []), None
+
+    monkeypatch.setattr(xen_guests, "run", machine)
+    monkeypatch.setattr(xen_guests, "frozen_state", lambda *_: None)
+    monkeypatch.setattr(components, "path_of", Path)
+    more = {"mutants": None, "json": None, "debug": True, "mmu_check": False, "minutes": 5}
+    xen_test.run(_arguments(fuzz=1, **more))
+    assert limits == [300, 300]
+
+
 def test_a_prefix_of_the_series_runs_guests_of_each_paging(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     outcome = "success"
