@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Machines that boot for a test of this folder: whether they go on, and how long each step takes.
 
-They are judged by their progress: how long the whole takes says more of what else this computer does.
+They are judged by their progress: how long the whole takes says more of what else this computer does. Limits are in
+seconds of processor time.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from abh.machine.qemu import Running
 
 SILENT_S = 900  # the slowest step takes a minute where nothing else runs
 WHOLE_S = 7200
@@ -29,25 +32,26 @@ class Said:
         return dict(line.split(" ", 3)[2:] for line in self.lines if line.startswith("ABH check "))
 
 
-def follow(text: Callable[[], str], over: Callable[[], bool]) -> Said:
-    """Waits for a machine's last line; pytest shows the others, with their times, where the test fails."""
+def follow(running: Running, file: str, over: Callable[[], bool]) -> Said:
+    """Waits for a machine's last line in a file of its folder; pytest shows the others, with their times, where the
+    test fails."""
     said, start = Said(), time.monotonic()
-    heard = start
+    whole, step = running.patience(WHOLE_S), running.patience(SILENT_S)
     while not (said.lines and said.lines[-1].startswith("ABH end ")):
         was_over, now = over(), time.monotonic()  # asked first: what it said last is then still read
-        lines = [line.rstrip("\r") for line in re.findall(r"^ABH .*(?=\n)", text(), re.MULTILINE)]
+        lines = [line.rstrip("\r") for line in re.findall(r"^ABH .*(?=\n)", running.text(file), re.MULTILINE)]
         for line in lines[len(said.lines) :]:
             print(f"{now - start:.0f} s: {line}", flush=True)
-            heard = now
+            step = running.patience(SILENT_S)
         said.lines = lines
         if lines and lines[-1].startswith("ABH end "):
             break
         if was_over:
             said.problem = "the machine went off"
-        elif now - heard > SILENT_S:
-            said.problem = f"nothing new for {SILENT_S} s"
-        elif now - start > WHOLE_S:
-            said.problem = f"no end after {WHOLE_S} s"
+        elif step.is_over():
+            said.problem = f"nothing new within {step}"
+        elif whole.is_over():
+            said.problem = f"no end within {whole}"
         if said.problem:
             break
         time.sleep(0.2)

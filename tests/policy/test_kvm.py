@@ -49,7 +49,7 @@ def test_the_life_of_a_policy_on_kvm(tmp_path):
     words += ["-kernel", "/in/linux/vmlinuz", "-append", CMDLINE]
     read_only = {qemu.BUILT: components.path_of("qemu"), "/in/linux": linux, "/in/image": image, "/in/job": host.parent}
     with qemu.inside(root.path_of("build"), words, read_only=read_only) as running:
-        said = booted.follow(lambda: running.text(qemu.LOG), lambda: running.status() is not None)
+        said = booted.follow(running, qemu.LOG, lambda: running.status() is not None)
         console = running.text(qemu.LOG)[-4000:]
     wanted = re.findall(r"^\tcheck (\S+)", (HERE / "run").read_text(), re.MULTILINE)
     assert said.checks == dict.fromkeys(["install", *wanted], "ok"), f"{said.problem}\n{console}"

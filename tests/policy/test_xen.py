@@ -25,7 +25,7 @@ def test_the_life_of_a_policy_on_xen():
         running.wait_for(emulated.FROZEN, booted.SILENT_S, what="booting")
         running.command("cont")
         over = (*emulated.OFF, emulated.FROZEN)
-        said = booted.follow(lambda: running.qemu.text("out.log"), lambda: running.status() in over)
+        said = booted.follow(running.qemu, "out.log", lambda: running.status() in over)
         console = running.console_tail()
     text = (paths.CHECKOUT / "tests/policy/xen/run").read_text()
     wanted = ["install", *re.findall(r"^check (\S+)", text, re.MULTILINE)]
