@@ -129,7 +129,7 @@ def test_kvm_is_proven_by_a_guest_that_speaks(tmp_path):
 
 def test_a_kvm_whose_guest_is_silent_or_whose_qemu_refuses_is_none(tmp_path):
     kernel = tmp_path / "vmlinuz"
-    silent = script(tmp_path / "silent", "echo SeaBIOS; exec sleep 5")
+    silent = script(tmp_path / "silent", "echo SeaBIOS; exec sleep 1000")
     assert "a guest said nothing: no end within 0.3 s" in (doctor.kvm_boots(silent, kernel, timeout_s=0.3) or "")
     refuses = script(tmp_path / "refuses", "echo 'qemu: invalid accelerator kvm' >&2; exit 1")
     assert doctor.kvm_boots(refuses, kernel) == "qemu: invalid accelerator kvm"
