@@ -6,7 +6,7 @@
 /* The files of a Debian system, whose root is /dev/vdb. */
 void mount_files(void);
 void unmount_files(void);
-/* Reads so many bytes of them, from the first on; pauses so long after each 256 KiB. What came from the disk, in KiB. */
+/* Reads so many bytes of them, from the first on, and pauses so long after each 256 KiB; the KiB that the disk gave. */
 long read_files(long bytes, long pause_us);
 /* As much as there is memory. */
 long fill_memory(void);
