@@ -27,8 +27,12 @@ ASKED = ("canary", "fuzz", "wide")  # run when asked for
 # Of a guest at work, which is so for as long as a save takes.
 ROUNDS = {"churn": 3000, "wide": 3}
 # One that is saved has given memory back. A live migration lets it go on meanwhile: it sees itself when it is over.
-SO = {"save": "rounds=3000 holes=1", "migrate": "rounds=400 moved=1"}
-PIECES = "pieces"  # of what shows with each paging alike: one variant
+# Of a Linux guest all superpages are taken back and given again, so often that thousands are.
+SO = {
+    "save": "rounds=3000 holes=1", "migrate": "rounds=400 moved=1", "turns": "rounds=8 spreads=1 turns=60",
+}  # fmt: skip
+PIECES = "pieces"
+ONE_VARIANT = (PIECES, "unrestored")  # of what shows with each paging alike
 # Of an adversary that is one guest: the more often a superpage was given up, the longer it waits to be whole again. Of
 # 4,000 operations 178 superpages were made, of 12,000 346 (counted).
 OPERATIONS = 20000
@@ -47,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.name("xen-test"),
         metavar="TEST",
         help="a folder of tests/xen, save, pieces, migrate, dirty, pin, switch, drop, destroy, refuse"
-        " (default: all that end)",
+        ", unrestored, turns (default: all that end)",
     )
     arguments.completed(tests, "xen-test")
     parser.add_argument("--debug", action="store_true", help="Xen with its assertions")
@@ -96,7 +100,7 @@ def jobs(args: argparse.Namespace) -> list[str]:
         if name == xen.REFUSE:
             made += xen.REFUSED
             continue
-        for each in VARIANTS[2:] if name == PIECES else VARIANTS[1:] if name.endswith(xen.PAE) else VARIANTS:
+        for each in VARIANTS[2:] if name in ONE_VARIANT else VARIANTS[1:] if name.endswith(xen.PAE) else VARIANTS:
             made += _one(name, each, linux if name == LINUX else "")
     return made
 
@@ -204,6 +208,7 @@ SHOWN = {
     "dirty:churn": ("before_live", "during_splintered_dirty", "live"),
     "pin:churn": ("before_live", "during_splintered_cache", "live"),
     "switch:churn": ("before_live", "live"),
+    "turns:linux": ("splintered_dirty", "demoted_table", "promoted"),
     "refuse:sizes": (),
 }
 # What Xen has of a domain, whatever its paging, and what of it by superpages: after these as much, and not less.
@@ -211,7 +216,9 @@ RESTORED, MAPPED, HUGE = ("save:churn", "pieces:churn", "migrate:churn"), "host_
 # None, where each request for 2 MiB was refused; it is not repeated more often (libxenguest).
 REFUSALS = 16
 # And that are to be 0, though superpages are on.
-GONE = {"dirty:churn": "during_live", "switch:churn": "during_live"}
+GONE = {"dirty:churn": "during_live", "switch:churn": "during_live", "turns:linux": "during_live"}
+# And that are to be so many: what its shadow had when all was taken back, over all times, and what was made.
+LEAST = {"turns:linux": {"taken_live": 2000, "direct": 2000}}
 
 
 def unshown(verdicts: list[xen.Verdict]) -> list[str]:  # type: ignore[name-defined]  # noqa: F821
@@ -226,6 +233,12 @@ def unshown(verdicts: list[xen.Verdict]) -> list[str]:  # type: ignore[name-defi
             found.append(f"{each.variant}: superpages are on, and there were none of: {', '.join(missing)}")
         if each.variant.endswith("-1") and each.counters.get(GONE.get(which, "")):
             found.append(f"{each.variant}: {GONE[which]} is {each.counters[GONE[which]]}, not 0")
+        if each.variant.endswith("-1"):
+            found += [
+                f"{each.variant}: {name} is {each.counters.get(name, 0)}, not {least} or more"
+                for name, least in LEAST.get(which, {}).items()
+                if each.counters.get(name, 0) < least
+            ]
         if which in RESTORED:
             found += [f"{each.variant}: {what}: {each.counters}" for what in _restored(which, each.counters)]
         others = ("shadow_pages", "drop_ns", MAPPED, HUGE)

@@ -21,7 +21,7 @@ COMPLAINT = "ABH xen "
 # What becomes of a guest at work, and of which.
 MOVED = {
     "save": "churn", "pieces": "churn", "migrate": "churn", "dirty": "churn", "pin": "churn", "switch": "churn",
-    "destroy": "churn", "drop": "wide",
+    "destroy": "churn", "drop": "wide", "unrestored": "churn", "turns": "linux",
 }  # fmt: skip
 # What xl must not make: superpages with nested paging, or of a para-virtual domain, which has no shadow.
 REFUSE = "refuse"
