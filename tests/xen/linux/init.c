@@ -7,7 +7,8 @@
  * kernel put page tables into as many superpages of the guest's memory as it can: it holds `hog` MiB in small pages,
  * gives some of each 2 MiB back, fills pipes until nothing else is free, and takes tables: out of these pages, which
  * the kernel maps by superpages that it may write. It frees the tables, and sleeps until those may come back, `spreads`
- * times.
+ * times; with none, its memory stays as it is. Where the host takes its time from it, the kernel may meanwhile collect
+ * the little that the pipes have left into hugepages, and run out of it.
  *
  * There is no C library: a static one would make the archive, which the host reads byte by byte, ten times as long.
  */
@@ -445,7 +446,8 @@ void __attribute__((noreturn, used)) start(long *stack)
 		for (int i = 0; i < 60; i++)
 			churn_one();
 		fork_one();
-		spread_tables();
+		if (spreads)
+			spread_tables();
 		if (round % 8 == 0)
 			print("ABH test linux at round %lu\n", round);
 	}
