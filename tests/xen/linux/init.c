@@ -7,8 +7,8 @@
  * kernel put page tables into as many superpages of the guest's memory as it can: it holds `hog` MiB in small pages,
  * gives some of each 2 MiB back, fills pipes until nothing else is free, and takes tables: out of these pages, which
  * the kernel maps by superpages that it may write. It frees the tables, and sleeps until those may come back, `spreads`
- * times; with none, its memory stays as it is. Where the host takes its time from it, the kernel may meanwhile collect
- * the little that the pipes have left into hugepages, and run out of it.
+ * times; with none, its memory stays as it is: where the host takes much of its time, the kernel ran out of the little
+ * that the pipes leave, which may be what it collects into hugepages meanwhile (not looked into).
  *
  * There is no C library: a static one would make the archive, which the host reads byte by byte, ten times as long.
  */
