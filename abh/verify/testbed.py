@@ -30,8 +30,10 @@ TOPIC = "abh/"
 TOPICS = (TOPIC, "abh-heap/", "reservation/")  # of all series: what a stock kernel is without
 KNOB = "/sys/kernel/mm/abh/enabled"
 RESERVATION = "/sys/kernel/mm/transparent_hugepage/reservation"
-# Of the fuzzer's mappings, too, which are small.
-WITH_RESERVATIONS = (f"set {RESERVATION}/threshold_kib 0", f"set {RESERVATION}/enabled 1")
+# Of the fuzzer's mappings, too, which are small; each fault maps all that is covered.
+WITH_RESERVATIONS = tuple(
+    f"set {RESERVATION}/{name} {value}" for name, value in (("threshold_kib", 0), ("map_covered", 1), ("enabled", 1))
+)
 # Of what a mapping covers whole, too: not a hugepage at once, but some pages, and then others.
 WITH_WHOLE = tuple(
     f"set {RESERVATION}/{name} {value}" for name, value in (("map_covered", 0), ("populate_kib", 64), ("whole", 1))

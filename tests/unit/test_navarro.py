@@ -47,12 +47,13 @@ def run(monkeypatch: pytest.MonkeyPatch, one: files.Experiment, lines: list[str]
 def test_each_file_has_its_program_and_names_what_is_there() -> None:
     known = files.SHELF.all(paths.CHECKOUT)
     folder = paths.CHECKOUT / "tests/kernel/navarro"
-    assert {"adversary", "bytes", "unpromoted", "sparse", "preemption", "fragmentation"} <= set(known)
-    assert {path.stem for path in folder.glob("*.c")} == {*known, "count"}
+    policies = {*spec.policies(), *spec.policies(group="reservation"), *spec.policies(group="daemon")}
+    assert {"adversary", "bytes", "unpromoted", "sparse", "preemption", "fragmentation", "concurrent", "files"} <= set(known)
+    assert {path.stem for path in folder.glob("*.c")} == {*known, "count", "filled"}
     for each in known.values():
         assert f"EXPERIMENT({each.name})" in each.path.with_suffix(".c").read_text(), each.path
         assert each.reference and {*each.bounds} <= {*each.policies}, each.path
-        assert {*each.policies} <= {*spec.policies(), *spec.policies(group="reservation")}, each.path
+        assert {*each.policies} <= policies, each.path
     assert len({each.order for each in known.values()}) == len(known)
 
 
