@@ -29,7 +29,7 @@ enum {
 	DUP = 1057,
 	PIPE = 1317
 };
-enum { CHILD = 17, PAGE = 16384 };
+enum { CHILD = 17, PAGE = PAGE_KIB << 10 }; // PAGE_KIB: of the kernel's options
 
 // A program of a file in tests/itanium/thesis, which runs it for so many rounds; 0: it went wrong.
 struct program {
@@ -48,9 +48,13 @@ struct program {
 void say(const char *text);
 void say_number(const char *what, long number);
 
-// Memory that is there when it is touched; one page of it each.
+// Memory that is there when it is touched; of HugeTLB's pages, which are there before; one page of it each.
 char *reserve(word bytes);
+char *reserve_huge(word bytes);
 void touch(char *memory, word bytes);
+
+// So many bytes of this memory at random, in each round.
+void at_random(char *memory, word bytes, int touches, word rounds);
 
 // Waits for a child; 1: it ended with status 0.
 int ended(long child);

@@ -11,10 +11,29 @@ char *reserve(word bytes)
 	return (char *)call(0, bytes, 3, 0x22 | NORESERVE, -1, 0, MMAP);
 }
 
+char *reserve_huge(word bytes)
+{
+	enum { HUGETLB = 0x40000 };
+
+	return (char *)call(0, bytes, 3, 0x22 | HUGETLB, -1, 0, MMAP);
+}
+
 void touch(char *memory, word bytes)
 {
 	for (word at = 0; at < bytes; at += PAGE)
 		((volatile char *)memory)[at] = 1;
+}
+
+void at_random(char *memory, word bytes, int touches, word rounds)
+{
+	word at = 1;
+
+	for (; rounds; rounds--) {
+		for (int i = 0; i < touches; i++) {
+			at = at * 6364136223846793005 + 1442695040888963407;
+			memory[at >> 33 & (bytes - 1)]++;
+		}
+	}
 }
 
 int ended(long child)

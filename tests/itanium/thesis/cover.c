@@ -5,14 +5,8 @@ PROGRAM(cover)
 {
 	enum { BYTES = 64 << 20, TOUCHES = 65536 };
 	char *all = reserve(BYTES);
-	word at = 1;
 
 	touch(all, BYTES);
-	for (; rounds; rounds--) {
-		for (int i = 0; i < TOUCHES; i++) {
-			at = at * 6364136223846793005 + 1442695040888963407;
-			all[at >> 33 & (BYTES - 1)]++;
-		}
-	}
+	at_random(all, BYTES, TOUCHES, rounds);
 	return 1;
 }

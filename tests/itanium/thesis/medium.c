@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+#include "../boot/init.h"
+
+PROGRAM(medium)
+{
+	enum { BYTES = 64 << 20, TOUCHES = 65536 };
+	char *all = reserve(BYTES);
+
+	touch(all, BYTES);
+	at_random(all, BYTES, TOUCHES, rounds);
+	return 1;
+}
