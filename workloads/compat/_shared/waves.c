@@ -3,11 +3,11 @@
  * A server's day: waves of load in many threads, which come and go, some growth, and time with nothing to do.
  *
  * In a wave every thread allocates its share in blocks, and gives some to the next thread to be freed there. When all
- * threads have all of it, they check what they wrote, and free the others in another order than they took them: so what
- * is in use at once is the same however the threads are scheduled, and what is there for it is the malloc's doing. In odd
- * waves blocks are small; in even ones some are larger than what a malloc maps by itself. Of each wave a few blocks are
- * kept, and those of the wave before the last are freed: so memory in use is the same after each wave, and what the
- * process has must be, too.
+ * threads have all of it, they check what they wrote, and free what is theirs in another order than they took it, and what
+ * they were given: so what is in use at once is the same however the threads are scheduled, and what is there for it is
+ * the malloc's doing. In odd waves blocks are small; in even ones some are larger than what a malloc maps by itself. Of
+ * each wave a few blocks are kept, and those of the wave before the last are freed: so memory in use is the same after
+ * each wave, and what the process has must be, too.
  */
 #include <err.h>
 #include <inttypes.h>
@@ -27,11 +27,8 @@ struct block {
 	unsigned char bytes[];
 };
 
-/* Blocks that another thread has given to this one to free. */
-static struct {
-	pthread_mutex_t lock;
-	struct block *first;
-} given[THREADS_MOST];
+/* Blocks that the thread before has given to this one to free, which looks when all have given. */
+static struct block *given[THREADS_MOST];
 
 static struct block *kept[THREADS_MOST][GENERATIONS];
 static pthread_barrier_t all_taken;
@@ -96,18 +93,10 @@ static struct block *take(uint64_t thread, uint64_t number)
 	return block;
 }
 
-static void give(uint64_t thread, struct block *block)
-{
-	pthread_mutex_lock(&given[thread].lock);
-	block->next = given[thread].first;
-	given[thread].first = block;
-	pthread_mutex_unlock(&given[thread].lock);
-}
-
 static void *work(void *argument)
 {
 	uint64_t thread = (uintptr_t)argument, number = 0;
-	struct block *own[2] = { NULL, NULL }, **generation = &kept[thread][wave % GENERATIONS];
+	struct block *own[2] = { NULL, NULL }, *gift = NULL, **generation = &kept[thread][wave % GENERATIONS];
 
 	sums[thread] += free_all(*generation);
 	*generation = NULL;
@@ -119,14 +108,16 @@ static void *work(void *argument)
 			block->next = *generation;
 			*generation = block;
 		} else if (number % GIVEN_ONE_IN == 0) {
-			give((thread + 1) % threads, block);
+			block->next = gift;
+			gift = block;
 		} else {
 			block->next = own[number % 2];
 			own[number % 2] = block;
 		}
 	}
+	given[(thread + 1) % threads] = gift;
 	pthread_barrier_wait(&all_taken);
-	sums[thread] += free_all(own[0]) + free_all(own[1]);
+	sums[thread] += free_all(own[0]) + free_all(own[1]) + free_all(given[thread]);
 	return NULL;
 }
 
@@ -141,7 +132,7 @@ static long rss_kib(void)
 	return pages * 4;
 }
 
-/* A wave with threads of its own; then whoever is there frees what nobody has got to. */
+/* A wave with threads of its own. */
 static void run_wave(void)
 {
 	struct timespec pause = { .tv_nsec = 200 * 1000 * 1000 };
@@ -152,10 +143,6 @@ static void run_wave(void)
 			errx(1, "a thread cannot be started");
 	for (uint64_t i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
-	for (uint64_t i = 0; i < threads; i++) {
-		sums[i] += free_all(given[i].first);
-		given[i].first = NULL;
-	}
 	nanosleep(&pause, NULL);
 }
 
@@ -173,8 +160,6 @@ int main(int argc, char **argv)
 		errx(2, "1 to %d threads, 6 waves or more", THREADS_MOST);
 	share_bytes = (strtoull(argv[6], NULL, 10) << 20) / threads;
 	seed = strtoull(argv[8], NULL, 10);
-	for (uint64_t i = 0; i < threads; i++)
-		pthread_mutex_init(&given[i].lock, NULL);
 	if (pthread_barrier_init(&all_taken, NULL, threads))
 		errx(1, "the threads have nothing to wait at");
 	for (wave = 1; wave <= waves; wave++) {
