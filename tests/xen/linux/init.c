@@ -2,13 +2,15 @@
 /*
  * First and only process of a Linux guest, with THP and ABH on: memory calls at random, and what it wrote checked.
  *
- * In each of `rounds` (of the kernel's command line) it maps, writes, discards, protects, moves and gives back parts of
- * some mappings and of its heap, and forks: the child checks all, and writes over some of it. Beside that it has the
- * kernel put page tables into as many superpages of the guest's memory as it can: it holds `hog` MiB in small pages,
- * gives some of each 2 MiB back, fills pipes until nothing else is free, and takes tables: out of these pages, which
- * the kernel maps by superpages that it may write. It frees the tables, and sleeps until those may come back, `spreads`
- * times; with none, its memory stays as it is: where the host takes much of its time, the kernel ran out of the little
- * that the pipes leave, which may be what it collects into hugepages meanwhile (not looked into).
+ * In each of `rounds` (of the kernel's command line) it maps, writes, discards, protects, moves and gives back parts
+ * of some mappings and of its heap, and forks: the child checks all, and writes over some of it. Beside that it has
+ * the kernel put page tables into as many superpages of the guest's memory as it can: it holds `hog` MiB in small
+ * pages, gives some of each 2 MiB back, fills pipes until nothing else is free, and takes tables: out of these pages,
+ * which the kernel maps by superpages that it may write. It frees the tables, and sleeps until those may come back,
+ * `spreads` times; with none, its memory stays as it is. khugepaged is stopped meanwhile: it takes what is free in
+ * large pieces, and the small pages that it frees stay on the processor's own list, which the kernel does not empty
+ * before it panics as deadlocked on memory (3,432 there, 255 free). With `collapse=1` it goes on; what is free is said
+ * each time.
  *
  * There is no C library: a static one would make the archive, which the host reads byte by byte, ten times as long.
  */
@@ -27,8 +29,10 @@
 /* Pages of each 2 MiB that are given back: of all memory the kernel has to have 1 MiB left. */
 #define LOOSE 16UL
 #define MOST_PIPES 512
+#define MOST_ENVIRONMENT 64
 #define STOOD_MS 400 /* Xen forgets that a superpage was given up after 16 times its next wait, which is 20 ms */
 
+#define SYS_read 0
 #define SYS_write 1
 #define SYS_open 2
 #define SYS_close 3
@@ -41,6 +45,7 @@
 #define SYS_pause 34
 #define SYS_nanosleep 35
 #define SYS_fork 57
+#define SYS_execve 59
 #define SYS_exit 60
 #define SYS_wait4 61
 #define SYS_fcntl 72
@@ -63,7 +68,7 @@
 #define SET_PIPE_SIZE 1031
 #define PIPE_PAGES 256UL /* the most that it may hold */
 
-static uint64_t state, rounds, hog, spreads, maps, writes, checks, forks, moves, tables;
+static uint64_t state, rounds, hog, spreads, collapse, maps, writes, checks, forks, moves, tables;
 static char *slots[SLOTS + 1];
 /* What each page holds: every word is made of it. 0: zeros. */
 static uint32_t tags[SLOTS + 1][SLOT_PAGES];
@@ -324,6 +329,59 @@ static uint64_t free_pages(void)
 	return info[5] / PAGE;
 }
 
+static void set(const char *path, const char *value)
+{
+	long file = call3(SYS_open, (long)path, 1, 0);
+	size_t length = 0;
+
+	while (value[length])
+		length++;
+	check(file >= 0 && call3(SYS_write, file, (long)value, length) == (long)length, path, -file);
+	call3(SYS_close, file, 0, 0);
+}
+
+static uint64_t get(const char *path)
+{
+	char text[24];
+	long file = call3(SYS_open, (long)path, 0, 0), length;
+	uint64_t number = 0;
+
+	check(file >= 0, path, -file);
+	length = call3(SYS_read, file, (long)text, sizeof(text));
+	check(length > 0, path, -length);
+	for (long i = 0; i < length && text[i] >= '0' && text[i] <= '9'; i++)
+		number = 10 * number + (text[i] - '0');
+	call3(SYS_close, file, 0, 0);
+	return number;
+}
+
+static bool has_abh(void)
+{
+	static char text[2 * PAGE];
+	long file = call3(SYS_open, (long)"/proc/self/status", 0, 0);
+	long length = call3(SYS_read, file, (long)text, sizeof(text));
+
+	call3(SYS_close, file, 0, 0);
+	for (long i = 0; i < length; i++) {
+		const char *wanted = "\nAbhSurplus:";
+		long at = i;
+
+		while (at < length && *wanted && text[at] == *wanted)
+			at++, wanted++;
+		if (!*wanted)
+			return true;
+	}
+	return false;
+}
+
+/* As long as none are allowed there is no khugepaged: the kernel waits for its end. */
+static void set_hugepages(const char *allowed)
+{
+	set("/sys/kernel/mm/transparent_hugepage/enabled", allowed);
+	/* The kernel has raised it, with THP to 5 % of all: pages would be reclaimed while pipes are filled. */
+	set("/proc/sys/vm/min_free_kbytes", "1024");
+}
+
 static int pipes[MOST_PIPES][2];
 static uint64_t piped;
 
@@ -352,6 +410,12 @@ static void close_pipes(void)
 			check(!call3(SYS_close, pipes[piped][end], 0, 0), "close of pipe", piped);
 }
 
+static void say_collapsed(const char *when)
+{
+	print("ABH test linux %s its sleep free pages %lu collapsed %lu\n", when, free_pages(),
+	      get("/sys/kernel/mm/transparent_hugepage/khugepaged/pages_collapsed"));
+}
+
 /* Page tables in as many superpages as the small pages lie in, and away again. */
 static void spread_tables(void)
 {
@@ -364,6 +428,8 @@ static void spread_tables(void)
 
 		check(!call3(SYS_madvise, (long)(hogged + page * WORDS), PAGE, DONTNEED), "madvise", page);
 	}
+	if (!collapse)
+		set_hugepages("never");
 	fill_pipes(number * LOOSE);
 	for (uint64_t spread = 0; spread < spreads; spread++) {
 		char *sparse = mapped(call(SYS_mmap, 0, length, READ_WRITE, ANONYMOUS | NORESERVE, -1, 0),
@@ -375,23 +441,18 @@ static void spread_tables(void)
 			      i);
 		tables += number;
 		check(!call3(SYS_munmap, (long)sparse, length, 0), "munmap of sparse memory", 0);
+		if (collapse)
+			say_collapsed("before");
 		call3(SYS_nanosleep, (long)sleep, 0, 0);
+		if (collapse)
+			say_collapsed("after");
 	}
 	close_pipes();
+	if (!collapse)
+		set_hugepages("always");
 	for (uint64_t i = 0; i < number * LOOSE; i++)
 		write_hog(i % number * 512 + i / number * (512 / LOOSE) + first);
 	check_hog();
-}
-
-static void set(const char *path, const char *value)
-{
-	long file = call3(SYS_open, (long)path, 1, 0);
-	size_t length = 0;
-
-	while (value[length])
-		length++;
-	check(file >= 0 && call3(SYS_write, file, (long)value, length) == (long)length, path, -file);
-	call3(SYS_close, file, 0, 0);
 }
 
 static uint64_t argument(char **environment, const char *name, uint64_t otherwise)
@@ -411,17 +472,35 @@ static uint64_t argument(char **environment, const char *name, uint64_t otherwis
 	return otherwise;
 }
 
+/*
+ * What a process has of ABH is decided when it is started, and by whether THP is on: of so little memory a kernel has
+ * turned that off, whatever its command line says. So this program turns both on, and starts itself again.
+ */
+static void start_with_abh(char **environment)
+{
+	static char *arguments[] = { "/init", NULL }, *more[MOST_ENVIRONMENT + 2];
+	size_t length = 0;
+
+	if (!argument(environment, "again", 0)) {
+		call3(SYS_mkdir, (long)"/sys", 0755, 0);
+		check(!call(SYS_mount, (long)"sys", (long)"/sys", (long)"sysfs", 0, 0, 0), "no sysfs", 0);
+		call3(SYS_mkdir, (long)"/proc", 0755, 0);
+		check(!call(SYS_mount, (long)"proc", (long)"/proc", (long)"proc", 0, 0, 0), "no procfs", 0);
+		set_hugepages("always");
+		set("/sys/kernel/mm/abh/enabled", "always");
+		for (; environment[length]; length++) {
+			check(length < MOST_ENVIRONMENT, "a long environment", length);
+			more[length] = environment[length];
+		}
+		more[length] = "again=1";
+		check(false, "execve", -call3(SYS_execve, (long)"/init", (long)arguments, (long)more));
+	}
+	check(has_abh(), "no ABH", 0);
+}
+
 static void set_up(void)
 {
-	call3(SYS_mkdir, (long)"/sys", 0755, 0);
-	check(!call(SYS_mount, (long)"sys", (long)"/sys", (long)"sysfs", 0, 0, 0), "no sysfs", 0);
-	call3(SYS_mkdir, (long)"/proc", 0755, 0);
-	check(!call(SYS_mount, (long)"proc", (long)"/proc", (long)"proc", 0, 0, 0), "no procfs", 0);
-	set("/sys/kernel/mm/transparent_hugepage/enabled", "always");
-	set("/sys/kernel/mm/abh/enabled", "always");
 	set("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "100");
-	/* Else with THP it is 5 % of all, and pages would be reclaimed while pipes are filled. */
-	set("/proc/sys/vm/min_free_kbytes", "1024");
 	for (unsigned int slot = 0; slot < SLOTS; slot++)
 		new_slot(slot);
 	slots[HEAP] = (char *)((call3(SYS_brk, 0, 0, 0) + PAGE - 1) & -PAGE);
@@ -439,8 +518,10 @@ void __attribute__((noreturn, used)) start(long *stack)
 	rounds = argument(environment, "rounds", 20);
 	hog = argument(environment, "hog", 128);
 	spreads = argument(environment, "spreads", 1);
+	collapse = argument(environment, "collapse", 0);
 	state = argument(environment, "seed", 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
 	check(hog <= MOST_HOG, "too much to hold", hog);
+	start_with_abh(environment);
 	set_up();
 	for (uint64_t round = 0; round < rounds; round++) {
 		for (int i = 0; i < 60; i++)
