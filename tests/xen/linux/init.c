@@ -7,10 +7,9 @@
  * the kernel put page tables into as many superpages of the guest's memory as it can: it holds `hog` MiB in small
  * pages, gives some of each 2 MiB back, fills pipes until nothing else is free, and takes tables: out of these pages,
  * which the kernel maps by superpages that it may write. It frees the tables, and sleeps until those may come back,
- * `spreads` times; with none, its memory stays as it is. khugepaged is stopped meanwhile: it takes what is free in
- * large pieces, and the small pages that it frees stay on the processor's own list, which the kernel does not empty
- * before it panics as deadlocked on memory (3,432 there, 255 free). With `collapse=1` it goes on; what is free is said
- * each time.
+ * `spreads` times; with none, its memory stays as it is. khugepaged is stopped meanwhile: it fills the holes of
+ * hugepages with the little that the pipes have left, and Linux panics as deadlocked on memory. With `collapse=1` it
+ * goes on; what is free is said each time.
  *
  * There is no C library: a static one would make the archive, which the host reads byte by byte, ten times as long.
  */
@@ -501,6 +500,10 @@ static void start_with_abh(char **environment)
 static void set_up(void)
 {
 	set("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "100");
+	/* What may not be used grows to 3 MiB else, where tables are taken out of what other memory lies in. */
+	set("/proc/sys/vm/watermark_boost_factor", "0");
+	/* And what the processor's own list has is not free: it keeps as little as it can. */
+	set("/proc/sys/vm/percpu_pagelist_high_fraction", "1000");
 	for (unsigned int slot = 0; slot < SLOTS; slot++)
 		new_slot(slot);
 	slots[HEAP] = (char *)((call3(SYS_brk, 0, 0, 0) + PAGE - 1) & -PAGE);
