@@ -52,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=arguments.name("xen-test"),
         metavar="TEST",
-        help="a folder of tests/xen, save, pieces, migrate, dirty, pin, switch, drop, destroy, refuse"
-        ", unrestored, turns (default: all that end)",
+        help="a folder of tests/xen, save, pieces, unrestored, migrate, dirty, turns, pin, switch, drop, destroy,"
+        " refuse (default: all that end)",
     )
     arguments.completed(tests, "xen-test")
     parser.add_argument("--debug", action="store_true", help="Xen with its assertions")
@@ -232,17 +232,8 @@ def unshown(verdicts: list[xen.Verdict]) -> list[str]:  # type: ignore[name-defi
     found = []
     for each in verdicts:
         which = each.variant.split("~")[0].replace(xen.PAE, "")
-        missing = [counter for counter in SHOWN.get(which, ("direct",)) if not each.counters.get(counter)]
-        if each.variant.endswith("-1") and missing and not which.startswith("beside"):
-            found.append(f"{each.variant}: superpages are on, and there were none of: {', '.join(missing)}")
-        if each.variant.endswith("-1") and each.counters.get(GONE.get(which, "")):
-            found.append(f"{each.variant}: {GONE[which]} is {each.counters[GONE[which]]}, not 0")
         if each.variant.endswith("-1"):
-            found += [
-                f"{each.variant}: {name} is {each.counters.get(name, 0)}, not {least} or more"
-                for name, least in LEAST.get(which, {}).items()
-                if each.counters.get(name, 0) < least
-            ]
+            found += [f"{each.variant}: {what}" for what in _lacking(which, each.counters)]
         if which in RESTORED:
             found += [f"{each.variant}: {what}: {each.counters}" for what in _restored(which, each.counters)]
         others = ("shadow_pages", "drop_ns", MAPPED, HUGE)
@@ -251,6 +242,18 @@ def unshown(verdicts: list[xen.Verdict]) -> list[str]:  # type: ignore[name-defi
         ):
             found.append(f"{each.variant}: superpages are off, and something was counted: {each.counters}")
     return found
+
+
+def _lacking(which: str, counters: dict[str, int]) -> list[str]:
+    """What a guest whose superpages are on should have had, and had not."""
+    missing = [counter for counter in SHOWN.get(which, ("direct",)) if not counters.get(counter)]
+    found = []
+    if missing and not which.startswith("beside"):
+        found.append(f"superpages are on, and there were none of: {', '.join(missing)}")
+    if counters.get(GONE.get(which, "")):
+        found.append(f"{GONE[which]} is {counters[GONE[which]]}, not 0")
+    few = {name: least for name, least in LEAST.get(which, {}).items() if counters.get(name, 0) < least}
+    return found + [f"{name} is {counters.get(name, 0)}, not {least} or more" for name, least in few.items()]
 
 
 def _restored(which: str, counters: dict[str, int]) -> list[str]:

@@ -48,7 +48,8 @@ def test_each_file_has_its_program_and_names_what_is_there() -> None:
     known = files.SHELF.all(paths.CHECKOUT)
     folder = paths.CHECKOUT / "tests/kernel/navarro"
     policies = {*spec.policies(), *spec.policies(group="reservation"), *spec.policies(group="daemon")}
-    assert {"adversary", "bytes", "unpromoted", "sparse", "preemption", "fragmentation", "files"} <= set(known)
+    alone = {"adversary", "bytes", "unpromoted", "sparse", "preemption", "files"}
+    assert alone | {"fragmentation", "concurrent"} <= set(known)
     assert {path.stem for path in folder.glob("*.c")} == {*known, "count", "filled"}
     for each in known.values():
         assert f"EXPERIMENT({each.name})" in each.path.with_suffix(".c").read_text(), each.path

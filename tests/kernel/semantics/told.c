@@ -87,7 +87,7 @@ static void arithmetic(void)
 static void books(void)
 {
 	kunit("thp_reserve_extent", 13);
-	kunit("thp_reserve", 5);
+	kunit("thp_reserve", 8);
 	kunit("thp_reserve_promote", 3);
 }
 
