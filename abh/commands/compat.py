@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Real programs under ABH beside stock: does each do what it did, with no fewer hugepages and no more memory?
 
-The programs are the workloads of the group compat. Each runs under stock transparent hugepages and under ABH, natively
-and in a guest, and is judged by its own check and beside stock. docs/compat.md has the aims.
+The programs are the workloads of the group compat. Each runs under stock transparent hugepages and under ABH, or
+another policy, natively and in a guest, and is judged by its own check and beside stock. docs/compat.md has the aims.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from abh.compare.programs import Line, Verdict
+    from abh.schema.spec import Run
 
 HELP = "run real programs under ABH beside stock, and judge what differs"
 
@@ -33,6 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("native", "kvm-hap"),
         help="only this one (repeatable; default: both)",
     )
+    policy = parser.add_argument(
+        "--policy",
+        type=arguments.name("policy"),
+        default="abh",
+        metavar="POLICY",
+        help="what stands beside stock, as `reservation` (default: %(default)s)",
+    )
+    arguments.completed(policy, "policy")
     parser.add_argument(
         "--draws",
         type=arguments.draws,
@@ -57,13 +66,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, report: dict[str, Any]) -> int:
+    from dataclasses import replace
+
     from abh.commands import study
     from abh.compare import programs
+    from abh.schema.spec import Run
     from abh.study import matrix
 
-    names = matrix.select(
-        args.programs, args.environment or programs.ENVIRONMENTS, (programs.STOCK, programs.ABH), of=programs.GROUP
+    if args.policy == programs.STOCK:
+        raise arguments.wrong("stock is what a policy stands beside", got=f"--policy {args.policy}",
+                              next_step="name another policy")  # fmt: skip
+    stock = matrix.select(
+        args.programs, args.environment or programs.ENVIRONMENTS, (programs.STOCK,), of=programs.GROUP
     )
+    asked = [replace(Run.parse(name), policy=args.policy) for name in stock]
+    names = [*stock, *map(str, asked)]
     if args.dry_run:
         report["cells"] = names
         print("\n".join(names))
@@ -72,20 +89,18 @@ def _run(args: argparse.Namespace, report: dict[str, Any]) -> int:
     cells = matrix.cells_of(names, programs.SIZE, draws=args.draws)  # type: ignore[arg-type]
     folder = paths.MEASURED / paths.of_size(programs.SIZE) / programs.GROUP
     status = study.perform(cells, folder, args.cores, report)
-    return _judged(names, lines, report) or status
+    return _judged(asked, names, lines, report) or status
 
 
-def _judged(names: Sequence[str], lines: Sequence[Line], report: dict[str, Any]) -> int:
+def _judged(asked: Sequence[Run], names: Sequence[str], lines: Sequence[Line], report: dict[str, Any]) -> int:
     """Judges what was asked for, as it lies in the folder of results."""
     from abh.compare import programs
     from abh.report.load import load
     from abh.report.programs import show
-    from abh.schema.spec import Run
 
     folder = paths.MEASURED / paths.of_size(programs.SIZE) / programs.GROUP
     results = {run: result for run, result in load(folder).items() if str(run) in names}
-    asked = [run for run in map(Run.parse, names) if run.policy == programs.ABH]
-    verdicts = programs.judge(results, lines, asked)
+    verdicts = programs.judge(results, lines, asked, asked[0].policy)
     show(verdicts)
     missed = [each for each in verdicts if each.is_missed]
     print(_told("not judged, which counts as outside", [each for each in missed if each.not_judged])

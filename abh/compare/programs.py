@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Real programs under ABH beside stock: what each is to keep to, where it does not, and which of that is explained.
 
-The programs are the workloads of the group `compat`. Each runs under stock transparent hugepages and under ABH, in the
-same environment; the two results are judged here. What is outside an aim and has a reason is a line of EXPLAINED, with
-how far it may be; a line that nothing needs any more is an error, so that there are never more lines than exceptions.
+The programs are the workloads of the group `compat`. Each runs under stock transparent hugepages and under ABH, or
+another policy that is asked for, in the same environment; the two results are judged here. What is outside an aim and
+has a reason is a line of EXPLAINED, with how far it may be; a line that nothing needs any more is an error, so that
+there are never more lines than exceptions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from abh.schema.strict import Strict, read_toml, validate
 
 GROUP = "compat"
 SIZE = "paper"
-POLICIES = STOCK, ABH = "thp", "abh"
+STOCK, ABH = "thp", "abh"
 ENVIRONMENTS = ("native", "kvm-hap")
 EXPLAINED = Path("workloads") / GROUP / "explained.toml"
 OUTCOME = "outcome"
@@ -98,6 +99,7 @@ class Line(Strict):
     quantity: Word  # of an aim, or OUTCOME
     # By environment: worse than stock's by this share of it.
     allows: Annotated[dict[Name, Annotated[float, Field(ge=0)]], Field(min_length=1)]
+    policy: Name = ABH
     reason: Sentence
 
 
@@ -116,6 +118,7 @@ def explained(root: Path = paths.CHECKOUT) -> tuple[Line, ...]:
         for got, known in (
             (each.program, tuple(spec.workloads(root, GROUP))),
             (each.quantity, quantities),
+            (each.policy, tuple(spec.POLICY.all(paths.CHECKOUT))),
             *((name, ENVIRONMENTS) for name in each.allows),
         ):
             if got not in known:
@@ -128,7 +131,7 @@ def explained(root: Path = paths.CHECKOUT) -> tuple[Line, ...]:
 class Verdict:
     """One aim, or the outcome, of one program in one environment."""
 
-    run: Run  # under ABH
+    run: Run  # under ABH, or what is judged in its place
     quantity: str
     stock: float | str | None
     abh: float | str | None
@@ -166,17 +169,20 @@ class Verdict:
         return f"{self.run}: {aim.title} {self.stock:,} -> {self.abh:,}, worse by {share}{far}"
 
 
-def judge(results: Mapping[Run, Result], lines: Sequence[Line], asked: Iterable[Run] = ()) -> list[Verdict]:
-    """All verdicts, of each program and environment that was asked for or has a result under either policy."""
-    pairs = dict.fromkeys(dataclasses.replace(run, policy=ABH) for run in (*results, *asked) if run.policy in POLICIES)
+def judge(
+    results: Mapping[Run, Result], lines: Sequence[Line], asked: Iterable[Run] = (), policy: str = ABH
+) -> list[Verdict]:
+    """All verdicts, of each program and environment that was asked for or has a result under stock or this policy."""
+    of = (run for run in (*results, *asked) if run.policy in (STOCK, policy))
+    pairs = dict.fromkeys(dataclasses.replace(run, policy=policy) for run in of)
     return [_with_line(each, lines) for run in pairs for each in _pair(run, results)]
 
 
 def _pair(run: Run, results: Mapping[Run, Result]) -> Iterable[Verdict]:
-    stock, abh = (results.get(dataclasses.replace(run, policy=policy)) for policy in POLICIES)
+    stock, abh = results.get(dataclasses.replace(run, policy=STOCK)), results.get(run)
     if stock is None or abh is None:
-        yield _not_judged(run, f"there is no result under {STOCK if stock is None else ABH}")
-    elif why := _unlike(stock, abh):
+        yield _not_judged(run, f"there is no result under {STOCK if stock is None else run.policy}")
+    elif why := _unlike(stock, abh, run.policy):
         yield _not_judged(run, why)
     else:
         same = abh.outcome == stock.outcome
@@ -189,7 +195,7 @@ def _not_judged(run: Run, why: str, quantity: str = OUTCOME) -> Verdict:
     return Verdict(run, quantity, None, None, 0.0, is_kept=False, not_judged=why)
 
 
-def _unlike(stock: Result, abh: Result) -> str:
+def _unlike(stock: Result, abh: Result, policy: str) -> str:
     """What the two do not share, of what decides a result: the commit and the host may differ, as in a fingerprint."""
     one, other = (
         {"size": each.size, "draws": each.draws} | each.provenance.series | each.provenance.components
@@ -198,7 +204,9 @@ def _unlike(stock: Result, abh: Result) -> str:
     )  # fmt: skip
     differ = [name for name in {**one, **other} if one.get(name) != other.get(name)]
     told = [[str(each.get(name, "absent"))[:20] for each in (one, other)] for name in differ]  # a digest is longer
-    return "; ".join(f"{name} is {a} under {STOCK}, {b} under {ABH}" for name, (a, b) in zip(differ, told, strict=True))
+    return "; ".join(
+        f"{name} is {a} under {STOCK}, {b} under {policy}" for name, (a, b) in zip(differ, told, strict=True)
+    )
 
 
 def _of_aim(run: Run, aim: Aim, stock: Result, abh: Result) -> Verdict:
@@ -206,7 +214,7 @@ def _of_aim(run: Run, aim: Aim, stock: Result, abh: Result) -> Verdict:
     base = stock.values.get(aim.of or aim.quantity, UNKNOWN)
     if aim.is_of_some and there is here is UNKNOWN:
         return Verdict(run, aim.quantity, None, None, 0.0, is_kept=True)
-    known = {STOCK: there.value, ABH: here.value, f"{STOCK} ({aim.of})": base.value}
+    known = {STOCK: there.value, run.policy: here.value, f"{STOCK} ({aim.of})": base.value}
     if unknown := [of for of, value in known.items() if value is None]:
         return _not_judged(run, f"{aim.title} is not known under {unknown[0]}", aim.quantity)
     numbers = there.value, here.value, base.value
@@ -224,7 +232,8 @@ def _with_line(verdict: Verdict, lines: Sequence[Line]) -> Verdict:
 
 def _is_of(line: Line, verdict: Verdict) -> bool:
     run = verdict.run
-    return (line.program, line.quantity) == (run.workload, verdict.quantity) and run.environment in line.allows
+    of = line.program, line.policy, line.quantity
+    return of == (run.workload, run.policy, verdict.quantity) and run.environment in line.allows
 
 
 def not_needed(verdicts: Sequence[Verdict], lines: Sequence[Line]) -> list[tuple[Line, str]]:

@@ -116,11 +116,11 @@ def test_what_is_known_of_one_alone_is_missed(tmp_path, quantity, policy, other,
 
 def test_what_neither_was_asked_for_is_not_missed_and_what_both_lack_is(tmp_path):
     asked_of_all = {name: value for name, value in STOCK.items() if "idle" not in name and name != "creep_kib"}
-    for policy in programs.POLICIES:
+    for policy in ("thp", "abh"):
         put(tmp_path, f"xz@native~{policy}", **asked_of_all)
     assert not any(each.is_missed for each in programs.judge(load(tmp_path), ()))
     for quantity in asked_of_all:
-        for policy in programs.POLICIES:
+        for policy in ("thp", "abh"):
             put(tmp_path, f"xz@native~{policy}", **asked_of_all)
             change(tmp_path, f"xz@native~{policy}", lambda data, name=quantity: data["values"].pop(name))
         assert {each.quantity for each in programs.judge(load(tmp_path), ()) if each.is_missed} == {quantity}
@@ -223,6 +223,22 @@ def test_what_is_explained_is_not_missed_as_far_as_the_line_goes(tmp_path):
     assert judged(tmp_path, elsewhere, memory_peak_kib=218 * MIB)["memory_peak_kib"].is_missed
 
 
+def test_another_policy_is_judged_beside_stock_and_has_lines_of_its_own(tmp_path):
+    put(tmp_path, "xz@native~thp", **STOCK)
+    put(tmp_path, "xz@native~abh", **STOCK)
+    put(tmp_path, "xz@native~reservation", **{**STOCK, "memory_peak_kib": 218 * MIB})
+    put(tmp_path, "gawk@native~abh", **STOCK)  # of another comparison
+    abhs, own = line("memory_peak_kib"), line("memory_peak_kib", policy="reservation")
+    for given, is_missed in ((abhs, True), (own, False)):
+        found = programs.judge(load(tmp_path), [given], policy="reservation")
+        assert {str(each.run) for each in found} == {"xz@native~reservation"}
+        assert [each.quantity for each in found if each.is_outside] == ["memory_peak_kib"]
+        assert any(each.is_missed for each in found) == is_missed
+    assert programs.not_needed(programs.judge(load(tmp_path), [own]), [own]) == [], (
+        "another policy's line is no concern"
+    )
+
+
 def test_creep_is_beside_the_peak(tmp_path):
     found = judged(tmp_path, line("creep_kib", allows={"native": 0.05}), creep_kib=10 * MIB)["creep_kib"]
     assert found.words == "xz@native~abh: creep 0 -> 10,240, worse by 5.0% of peak memory" and not found.is_missed
@@ -236,7 +252,7 @@ def test_each_environment_of_a_line_is_to_be_needed_where_it_was_run(tmp_path):
     with pytest.raises(AbhError, match="within the aim") as caught:
         programs.check_needed(verdicts, [needed, half, idle])
     assert caught.value.got == "xz, instructions, in native"
-    for policy in programs.POLICIES:
+    for policy in ("thp", "abh"):
         put(tmp_path, f"xz@kvm-hap~{policy}", **STOCK)
     assert programs.not_needed(programs.judge(load(tmp_path), ()), [half]) == [(half, "kvm-hap")]
 
@@ -248,6 +264,7 @@ def test_each_environment_of_a_line_is_to_be_needed_where_it_was_run(tmp_path):
         ('program = "xz"\nquantity = "instruction"\nallows = { native = 1 }\nreason = "x"', "instruction"),
         ('program = "xz"\nquantity = "instructions"\nallows = { xen-pv = 1 }\nreason = "x"', "xen-pv"),
         ('program = "xz"\nquantity = "instructions"\nallows = { native = -1.0 }\nreason = "x"', "allows"),
+        ('program = "xz"\nquantity = "instructions"\npolicy = "ahb"\nallows = { native = 1 }\nreason = "x"', "ahb"),
         ('program = "xz"\nquantity = "instructions"\nallows = {}\nreason = "x"', "allows"),
         ('program = "xz"\nquantity = "instructions"\nallows = { native = 1 }', "reason"),
     ],
@@ -285,6 +302,10 @@ def test_the_cells_are_all_programs_in_both_environments_under_both_policies(cap
     }
     assert compat.run(words("xz", "--environment", "native", "--dry-run")) == 0
     assert capsys.readouterr().out.split() == ["xz@native~thp", "xz@native~abh"]
+    assert compat.run(words("xz", "--environment", "native", "--policy", "reservation", "--dry-run")) == 0
+    assert capsys.readouterr().out.split() == ["xz@native~thp", "xz@native~reservation"]
+    with pytest.raises(AbhError, match="stock is what a policy stands beside"):
+        compat.run(words("xz", "--policy", "thp"))
 
 
 @pytest.mark.parametrize(("peak", "status"), [(200 * MIB, 0), (218 * MIB, 1)])
@@ -306,7 +327,7 @@ def test_the_status_says_whether_anything_is_outside(tmp_path, monkeypatch, caps
     assert ("xz@native~abh: peak memory 204,800 -> 223,232, worse by 9.0%" in said) == bool(status)
 
 
-@pytest.mark.parametrize("policy", programs.POLICIES)
+@pytest.mark.parametrize("policy", ["thp", "abh"])
 def test_the_status_says_that_a_pair_was_not_judged(tmp_path, monkeypatch, capsys, policy):
     monkeypatch.setattr(paths, "MEASURED", tmp_path)
     monkeypatch.setattr(programs, "explained", tuple)
