@@ -114,7 +114,7 @@ def adversaries(args: argparse.Namespace) -> list[list[str]]:
     operations = -(-args.fuzz // guests)
     return [
         [*_audit(args), *_beside("fuzz", each), f"draws fuzz {each} {seed} {to} operations={operations}"]
-        for each in VARIANTS[1:]
+        for each in VARIANTS[:0:-1]  # superpages first: stock is what they are compared with
         for seed in range(first, first + guests, AT_ONCE)
         for to in [min(seed + AT_ONCE, first + guests) - 1]
     ]
