@@ -17,7 +17,7 @@ deps: ## get system packages and the Python environment, nothing else
 study: ## build everything, run the study, write the report
 	@$(ABH) study
 
-demo: ## first results in a quarter of an hour: three programs natively, thp beside abh
+demo: ## first results in some ten minutes: three programs natively, thp beside abh
 	@$(ABH) study --workload sqlite --workload cpython --workload cc1 --environment native --policy thp --policy abh
 
 test: ## the quick stages of the tests: the main claims
@@ -45,7 +45,7 @@ organisations: ## other page tables and TLB refills than x86-64's: the same acce
 	@$(ABH) organisations
 	@$(ABH) report
 
-itanium: ## Linux on our Itanium machine: builds compiler, kernel and machine, boots, counts what a thesis' programs do
+itanium: ## Linux on our Itanium machine: builds compiler, kernel and machine, boots, counts what a thesis' programs do: about 25 min
 	@$(ABH) itanium
 	@$(ABH) itanium-study
 
