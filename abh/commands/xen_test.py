@@ -18,9 +18,13 @@ from a running Xen (tests/xen/mutants), and the guests that are named for it hav
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from abh import arguments, output, progress
 from abh.errors import Status
+
+if TYPE_CHECKING:
+    from abh.verify import xen
 
 HELP = "test Xen's shadow page tables with small guests"
 VARIANTS = ("hap 0", "shadow 0", "shadow 1")
@@ -162,10 +166,10 @@ def run(args: argparse.Namespace) -> int:
             if not last.passed:
                 break
             if len(machines) > 1:
-                progress.say(f"machine {number} of {len(machines)} has ended well: {todo[-1]}")
+                told = "; ".join(_counters(each) for each in last.verdicts if each.counters)
+                progress.say(f"machine {number} of {len(machines)} has ended well: {todo[-1]}: {told}")
         for each in ended.verdicts:
-            counters = " ".join(f"{name}={count}" for name, count in each.counters.items() if count)
-            print(f"{each.outcome:8} {each.variant}  {each.reason}  {counters}".rstrip())
+            print(f"{each.outcome:8} {each.variant}  {each.reason}  {_counters(each)}".rstrip())
             if each.checked:
                 print(f"    MMU model: {' '.join(f'{name}={count}' for name, count in each.checked.items())}")
             if each.outcome != "success" or each.variant.startswith(("draws:", "drop:")):
@@ -175,6 +179,10 @@ def run(args: argparse.Namespace) -> int:
             print(f"xen-test: {line}")
         report.update(passed=ended.passed, complaints=ended.complaints, tests=[vars(each) for each in ended.verdicts])
     return Status.SUCCESS if ended.passed else Status.FAILED
+
+
+def _counters(one: xen.Verdict) -> str:
+    return " ".join(f"{name}={count}" for name, count in one.counters.items() if count)
 
 
 def _mutants(args: argparse.Namespace) -> int:
@@ -225,7 +233,7 @@ GONE = {"dirty:churn": "during_live", "switch:churn": "during_live", "turns:linu
 LEAST = {"turns:linux": dict.fromkeys(("taken_live", "splintered_dirty", "direct"), 2000)}
 
 
-def unshown(verdicts: list[xen.Verdict]) -> list[str]:  # type: ignore[name-defined]  # noqa: F821
+def unshown(verdicts: list[xen.Verdict]) -> list[str]:
     """Guests whose shadow had no superpage though they were on, or had one though they were off."""
     from abh.verify import xen
 

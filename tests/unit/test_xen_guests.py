@@ -88,14 +88,14 @@ def test_jobs() -> None:
     assert [job for job in every if "turns" in job] == ["turns linux shadow 1 rounds=100 spreads=0 turns=100"]
     assert every[-2:] == list(xen_guests.REFUSED) == xen_test.jobs(_arguments(tests=["refuse"]))
     fuzz = xen_test.adversaries(_arguments(fuzz=7, seed=3, audit=True))
-    assert fuzz[0] == ["key O", "beside canary shadow 0", "draws fuzz shadow 0 3 3 operations=7"]
-    assert len(fuzz) == 2 and fuzz[1][2] == "draws fuzz shadow 1 3 3 operations=7"
+    assert fuzz[0] == ["key O", "beside canary shadow 1", "draws fuzz shadow 1 3 3 operations=7"]
+    assert len(fuzz) == 2 and fuzz[1][2] == "draws fuzz shadow 0 3 3 operations=7"
 
 
 def test_adversary_of_many_operations_is_many_guests() -> None:
     at_once = xen_test.OPERATIONS
-    assert xen_test.adversaries(_arguments(fuzz=at_once))[0][-1] == f"draws fuzz shadow 0 1 1 operations={at_once}"
-    assert xen_test.adversaries(_arguments(fuzz=2 * at_once + 1, seed=5))[1][-1] == (
+    assert xen_test.adversaries(_arguments(fuzz=at_once))[0][-1] == f"draws fuzz shadow 1 1 1 operations={at_once}"
+    assert xen_test.adversaries(_arguments(fuzz=2 * at_once + 1, seed=5))[0][-1] == (
         f"draws fuzz shadow 1 5 7 operations={(2 * at_once + 3) // 3}"
     )
     # A machine has so many of them, and is told all of it in one small block.
