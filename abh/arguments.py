@@ -222,9 +222,8 @@ def vm_policy(word: str) -> str:
     from abh.schema import spec
 
     own = sorted(path.stem for path in spec.HOSTS_POLICIES.glob("*.toml"))
-    known = [*own, *NAMES["policy"]()]
-    if not spec.is_file(word) and word not in known:
-        raise unknown("policy", word, known)
+    if not spec.is_file(word) and word not in (*own, *NAMES["policy"]()):
+        raise unknown("policy", word, [*own, *sorted(spec.policies(group="vm"))])
     return word
 
 

@@ -75,12 +75,13 @@ def set_policy(args: argparse.Namespace, report: dict[str, Any]) -> Status:
     from dataclasses import replace
 
     from abh.policy import apply as applying
-    from abh.policy import binding, claim, domain
+    from abh.policy import binding, claim, domain, suited
     from abh.schema import spec
 
     policy = spec.vm_policy(args.policy)
     with binding.connection(args.connect) as connection:
         one = domain.find(connection, args.vm)
+        suited.check(policy, applying.hypervisor_of(one))
         with claim.claim(one):
             try:
                 kept = one.kept()
@@ -89,9 +90,14 @@ def set_policy(args: argparse.Namespace, report: dict[str, Any]) -> Status:
                     raise
                 kept = applying.salvaged(one)
             one.keep(replace(domain.Kept.of(policy), before=kept.before, deployed=kept.deployed))
-        report.update(vm=one.name, policy=policy.name, replaced=kept.name or None, running=one.running)
+        left = suited.not_applied(policy)
+        report.update(
+            vm=one.name, policy=policy.name, replaced=kept.name or None, running=one.running, not_applied=left
+        )
         instead = f" in place of {kept.name}" if kept.name not in ("", policy.name) else ""
         print(f"{one.name}: policy {policy.name}{instead}; next: `abh policy apply`, and `abh policy verify`")
+        for line in left:
+            print(f"! {line}")
         _earlier(applying.earlier(one), report)
     return Status.SUCCESS
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from abh.errors import AbhError
-from abh.policy import apply, binding, carried, change, claim, domain, secret, stored, xml
+from abh.policy import apply, binding, carried, change, claim, domain, secret, stored, suited, xml
 from abh.policy.deployed import Deployed, digest
 from abh.policy.domain import Domain, Kept
 from abh.schema.policy import Policy
@@ -46,10 +46,12 @@ def existing(connection: Any, name: str) -> Domain | None:
 def plan(text: str, policy: Policy | None, old: Domain | None, *, secrets: bool = True) -> Plan:
     """What would be done to a domain, or to none; without looking at secrets if the connection may not read them."""
     name = name_of(text)
+    if policy:
+        suited.check(policy, _hypervisor(text))
     kept, seen = (old.kept(), old.document(secrets=secrets)) if old else (Kept(), "")
     last = Deployed.of(kept)
     new = Kept.of(policy) if policy else Kept(kept.name, kept.policy, kept.required)
-    notes, remarks = [], []
+    notes, remarks = [], suited.not_applied(policy) if policy else []
     if old is not None:
         notes = list(_notes(old, kept, last))
         remarks += [why] if (why := apply.earlier(old)) else []
