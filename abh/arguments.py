@@ -79,11 +79,17 @@ def folder(word: str) -> Path:
 
 
 def new_file(word: str) -> Path:
-    """A file to be written. It takes the place of what has its name, so a device or a pipe is none."""
+    """A file to be written, in a folder that is there: a word that is mistyped makes none.
+
+    It takes the place of what has its name, so a device or a pipe is none.
+    """
     path = _path(word)
     if os.path.exists(path) and not os.path.isfile(path):  # of what may not be looked at, writing says why
         what = "a folder" if os.path.isdir(path) else "no file but a device, pipe or socket"
         raise argparse.ArgumentTypeError(f"{word}: {what}, expected the name of a file")
+    above = path.absolute().parent
+    if not above.is_dir():
+        raise argparse.ArgumentTypeError(f"{'not a folder' if above.exists() else 'no such folder'}: {above}")
     return Path(os.path.realpath(path)) if os.path.islink(path) else path  # a link stays, /dev/stdout among them
 
 
