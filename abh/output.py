@@ -15,6 +15,8 @@ from typing import Any
 
 from abh.errors import AbhError
 
+ROOM = 1 << 20  # bytes; no result has as many
+
 
 def add_json(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """The option --json, in the same words for every command."""
@@ -51,11 +53,16 @@ def report(as_json: bool) -> Iterator[dict[str, Any]]:
 
 
 def check_writable(folder: Path, option: str = "--results") -> None:
-    """Makes the folder; an error unless a file can be written in it. A bad place fails before the work, not after."""
+    """Makes the folder; an error unless a file can be written in it. A bad place fails before the work, not after.
+
+    As much is written as results have: that shows a file system that is full, and a quota that is.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(ROOM))
+            file.flush()
+            os.fsync(file.fileno())  # where space is given to a file only when it is written back
     except OSError as error:
         raise AbhError(
             "files cannot be written here",

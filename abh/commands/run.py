@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abh import arguments, output, paths
-from abh.errors import Status
+from abh.errors import AbhError, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from abh.schema.result import Result
@@ -106,12 +107,12 @@ def run(args: argparse.Namespace) -> int:
     """Run it; the exit status says the outcome."""
     _check_together(args)
     with output.report(args.json) as report:
-        made, path = _made(args)
+        made, path = _made(args, report)
         report.update(path=str(path), result=made.model_dump())
     return EXIT[made.outcome]
 
 
-def _made(args: argparse.Namespace) -> tuple[Result, Path]:
+def _made(args: argparse.Namespace, report: dict[str, Any]) -> tuple[Result, Path]:
     """The result, and its file; all that there is to say is printed."""
     from abh import progress
     from abh.model import mmu
@@ -153,7 +154,8 @@ def _made(args: argparse.Namespace) -> tuple[Result, Path]:
             made = _all_draws(one, folder)
         else:
             once = local.run if here else partial(computers.of(one).run, heard=heard)
-            made = graph.perform(one, folder, once, repeats=repeats)
+            with _printed_if_lost(once, report, zeros=not args.mmu) as run_once:
+                made = graph.perform(one, folder, run_once, repeats=repeats)
     if args.perf:
         print("".join(f"{each}\n" for each in perf), end="")
     else:
@@ -163,6 +165,28 @@ def _made(args: argparse.Namespace) -> tuple[Result, Path]:
     if made.reason:
         print(f"{made.run}: {made.outcome}: {made.reason}", file=sys.stderr)
     return made, path
+
+
+@contextlib.contextmanager
+def _printed_if_lost(
+    once: Callable[[Cell], Result], report: dict[str, Any], *, zeros: bool
+) -> Iterator[Callable[[Cell], Result]]:
+    """What runs a cell within; where its result cannot be written, it is at least printed before the error."""
+    from abh import schedule
+
+    ran: list[Result] = []
+
+    def run_once(one: Cell) -> Result:
+        ran.append(once(one))
+        return ran[-1]
+
+    try:
+        yield run_once
+    except (AbhError, OSError):
+        if ran and not schedule.stopping.is_set():
+            report.update(path=None, result=ran[-1].model_dump())
+            _print(ran[-1], None, zeros=zeros)
+        raise
 
 
 def _all_draws(one: Cell, folder: Path) -> Result:
@@ -176,7 +200,7 @@ def _all_draws(one: Cell, folder: Path) -> Result:
     return result.read(folder / f"{one.run}.json")
 
 
-def _print(made: Result, path: Path, *, zeros: bool) -> None:
+def _print(made: Result, path: Path | None, *, zeros: bool) -> None:
     for name, value in made.values.items():
         if name.startswith("faults_"):
             continue  # 20 and more: --explain shows them as a table
@@ -186,7 +210,7 @@ def _print(made: Result, path: Path, *, zeros: bool) -> None:
         if value.low is not None:
             shown += f" (median of {made.draws} draws, {value.low:g} to {value.high:g})"
         print(f"{name:24} {shown}")
-    print(f"{made.outcome}: {path}")
+    print(f"{made.outcome}: {path or 'not kept'}")
 
 
 def _folder(args: argparse.Namespace, groups: Path) -> Path:

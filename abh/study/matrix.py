@@ -143,7 +143,6 @@ def keep(folder: Path, one: cell.Cell, made: result.Result, depends: str) -> Non
     `depends` is the fingerprint from before the run, as sources may have been edited since; or NO_REPEAT.
     """
     mark, path = _mark(folder, str(one.run)), folder / f"{one.run}.json"
-    mark.parent.mkdir(parents=True, exist_ok=True)
     mark.unlink(missing_ok=True)
     result.write(made, path)
     write_text(mark, _text_of_mark(depends, path))

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+from pathlib import Path
 
 import pytest
 
-from abh import cli, paths, schedule
-from abh.errors import AbhError
+from abh import cli, output, paths, schedule
+from abh.errors import AbhError, Status
 from abh.schema import result
 from abh.schema.result import Value
 from abh.study import cell, graph, matrix
@@ -117,6 +120,30 @@ def test_a_bad_folder_fails_before_the_run(tmp_path, monkeypatch, place):
     with pytest.raises(AbhError, match="files cannot be written here") as caught:
         run(RUN, "--results", tmp_path / place)
     assert "--results" in caught.value.next_step
+
+
+def test_a_full_folder_fails_before_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(cell, "run", lambda one, **_: pytest.fail("ran"))
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        monkeypatch.setattr(output.tempfile, "TemporaryFile", lambda **_: contextlib.nullcontext(full))
+        with pytest.raises(AbhError, match="files cannot be written here") as caught:
+            run(RUN, "--results", tmp_path)
+    assert caught.value.got == "No space left on device"
+
+
+@pytest.mark.parametrize("fails", ["result.write", "write_text"])
+def test_what_cannot_be_written_at_the_end_is_printed_all_the_same(tmp_path, monkeypatch, capsys, fails):
+    def full(*_):
+        raise AbhError("cannot write the result", got="No space left on device")
+
+    monkeypatch.setattr(f"abh.study.matrix.{fails}", full)
+    monkeypatch.setattr(cell, "run", lambda one, **_: made("success"))
+    assert cli.main(["run", RUN, "--results", str(tmp_path)]) == Status.FAILED
+    out, err = capsys.readouterr()
+    assert "12 faults, counted" in out and "success: not kept" in out and "No space left on device" in err
+    assert cli.main(["run", RUN, "--results", str(tmp_path), "--json"]) == Status.FAILED
+    said = json.loads(capsys.readouterr().out)
+    assert said["path"] is None and said["result"] == made("success").model_dump()
 
 
 @pytest.mark.parametrize(
