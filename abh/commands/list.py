@@ -74,8 +74,14 @@ def render(found: dict[str, list[dict[str, Any]]]) -> str:
     """A line for each name, under its kind."""
     width = max((len(row["name"]) for rows in found.values() for row in rows), default=0)
     blocks = [
-        "\n".join([f"{kind}:", *(f"  {row['name']:<{width}}  {row['purpose']}" for row in rows)])
+        "\n".join([f"{kind}:", *(f"  {row['name']:<{width}}  {row['purpose']}{_sizes(row)}" for row in rows)])
         for kind, rows in found.items()
         if rows
     ]
     return "\n\n".join(blocks) or "there is nothing to list: vm-configs/ and workloads/ are empty"
+
+
+def _sizes(row: dict[str, Any]) -> str:
+    """Of a workload that has one size: which."""
+    sizes = row.get("sizes", ())
+    return f" (size {sizes[0]} alone)" if len(sizes) == 1 else ""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from abh.errors import AbhError
+from abh.errors import AbhError, Status
 from abh.schema.keys import (
     Command,
     EnvName,
@@ -122,15 +122,20 @@ class Workload(Spec):
         right = self.answer is None or (bool(found) and all(each == expected for each in found))
         return right, {name: metric.find(_plain(text)) for name, metric in self.metric.items()}
 
-    def _size(self, size: str) -> dict[str, Any]:
+    def check_size(self, size: str) -> None:
+        """Refuses a size that it does not have."""
         if size not in self.size:
             raise AbhError(
-                "unknown size",
+                f"{self.name} has no size {size}",
                 where=f"workload {self.name}",
                 got=size,
                 expected=", ".join(self.size),
-                next_step=did_you_mean(size, self.size, "use one of the expected sizes"),
+                next_step=did_you_mean(size, self.size, f"--size {next(iter(self.size))}"),
+                status=Status.USAGE,
             )
+
+    def _size(self, size: str) -> dict[str, Any]:
+        self.check_size(size)
         return self.size[size]
 
     @model_validator(mode="after")

@@ -120,6 +120,7 @@ class Cell:
         environment = spec.environment(run.environment)
         workload, policy = spec.workload(run.workload), spec.policy(run.policy)
         spec.check_together(workload, environment, policy)
+        workload.check_size(size)
         return cls(run, size, workload, environment, policy, spec.machine(environment.machine), **options)
 
     def __post_init__(self) -> None:

@@ -48,6 +48,13 @@ def test_a_line_for_each_name_in_order(tree: Path, capsys: pytest.CaptureFixture
     ]
 
 
+def test_a_program_of_one_size_says_which(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list_command.run(arguments(list_command, "postgres")) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(" (size paper alone)")
+    assert list_command.run(arguments(list_command, "sqlite")) == 0
+    assert "alone)" not in capsys.readouterr().out
+
+
 def test_json(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     list_command.run(arguments(list_command, "--json"))
     found = json.loads(capsys.readouterr().out)

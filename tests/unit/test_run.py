@@ -146,6 +146,14 @@ def test_what_cannot_be_written_at_the_end_is_printed_all_the_same(tmp_path, mon
     assert said["path"] is None and said["result"] == made("success").model_dump()
 
 
+def test_a_size_that_a_program_does_not_have_is_refused_before_the_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cell, "run", lambda one, **_: pytest.fail("ran"))
+    for name in ("postgres@kvm-hap~abh", "gcc@itanium~sf"):
+        assert cli.main(["run", name, "--results", str(tmp_path / "none")]) == Status.USAGE
+        err = capsys.readouterr().err
+        assert "running" not in err and "next: --size paper" in err and not (tmp_path / "none").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "step"), [("sqlit@kvm-hap~thp", "did you mean `sqlite`?"), ("sqlite", "`abh list` shows the names")]
 )
