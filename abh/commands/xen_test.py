@@ -154,6 +154,12 @@ def run(args: argparse.Namespace) -> int:
         raise arguments.wrong("--seed is of the adversary", got="--seed without --fuzz", next_step="add --fuzz N")
     if args.mutants is not None:
         return _mutants(args)
+    if args.rounds is not None and LINUX not in (args.tests or ([] if args.fuzz else [LINUX])):
+        raise arguments.wrong(
+            "--rounds is of the Linux guest",
+            got=f"--rounds without the test {LINUX}",
+            next_step=f"add {LINUX}, or leave it out",
+        )
     machines = [*([jobs(args)] if args.tests or not args.fuzz else []), *(adversaries(args) if args.fuzz else [])]
     with output.report(args.json) as report:
         built = components.path_of("xen-debug" if args.debug or args.audit else "xen")
@@ -161,7 +167,9 @@ def run(args: argparse.Namespace) -> int:
         limit_s = 60 * args.minutes
         ended = xen.Ended([], [])
         for number, todo in enumerate(machines, 1):
-            last, _ = xen.run(todo, xen=built, limit_s=limit_s, mmu=check, state=xen.frozen_state(built, limit_s))
+            state = xen.frozen_state(built, limit_s)
+            with progress.step(f"running Xen's guests, machine {number} of {len(machines)}"):
+                last, _ = xen.run(todo, xen=built, limit_s=limit_s, mmu=check, state=state)
             ended.and_then(last)
             if not last.passed:
                 break
@@ -191,13 +199,18 @@ def _mutants(args: argparse.Namespace) -> int:
     from abh.verify import xen_mutants
 
     mutants = xen_mutants.chosen(args.mutants)
-    others = {"tests": args.tests, "--fuzz": args.fuzz, "--audit": args.audit}
+    others = {"tests": args.tests, "--fuzz": args.fuzz, "--audit": args.audit, "--rounds": args.rounds}
+    others |= {"--debug": args.debug, "--mmu-check": args.mmu_check}
     if given := [name for name, value in others.items() if value]:
-        raise arguments.wrong("mutants have tests of their own", got=", ".join(given), next_step="leave them out")
+        raise arguments.wrong(
+            "mutants have tests, a Xen and a check of their own", got=", ".join(given), next_step="leave them out"
+        )
     with output.report(args.json) as report:
         seen = []
         for each in mutants:
-            seen.append(found := xen_mutants.tried(each, components.path_of("xen-mutants"), 60 * args.minutes))
+            built = components.path_of("xen-mutants")
+            with progress.step(f"running Xen's guests on the mutant of key {each.key}"):
+                seen.append(found := xen_mutants.tried(each, built, 60 * args.minutes))
             print(f"{'as it should' if found.as_said else 'NOT AS SAID':12} {each.key}  {each.taken}")
             print(f"    to show: {each.shows}; {found.told}", flush=True)
         passed = all(found.as_said for found in seen)

@@ -13,7 +13,7 @@ import pytest
 from abh import paths
 from abh.build import components, series
 from abh.commands import xen_test
-from abh.errors import AbhError
+from abh.errors import AbhError, Status
 from abh.machine import emulated
 from abh.schema import spec
 from abh.study import cell
@@ -245,7 +245,9 @@ def test_the_limit_of_a_run_is_that_of_its_boot_too(monkeypatch: pytest.MonkeyPa
     assert ended.passed and booted[0].boot_timeout_s == 5400
 
 
-def test_each_machine_of_the_adversary_has_the_whole_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_machine_of_the_adversary_has_the_whole_limit_and_says_that_it_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     limits: list[float] = []
 
     def machine(jobs: list[str], *, limit_s: float, **_: object) -> tuple[xen_guests.Ended, None]:
@@ -258,6 +260,8 @@ def test_each_machine_of_the_adversary_has_the_whole_limit(monkeypatch: pytest.M
     more = {"mutants": None, "json": None, "debug": True, "mmu_check": False, "minutes": 5}
     xen_test.run(_arguments(fuzz=1, **more))
     assert limits == [300, 300]
+    said = capsys.readouterr().err
+    assert "running Xen's guests, machine 1 of 2\n" in said and "done: running Xen's guests, machine 2 of 2 (" in said
 
 
 def test_a_prefix_of_the_series_runs_guests_of_each_paging(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,5 +367,26 @@ def test_mutants_fail_the_command_where_one_does_not_show(
     assert cli.main(["xen-test", "--mutants", "1", "3"]) == 0
     shown["3"] = False
     assert cli.main(["xen-test", "--mutants", "1", "3"]) == 1
-    assert capsys.readouterr().out.count("NOT AS SAID") == 1
+    out, err = capsys.readouterr()
+    assert out.count("NOT AS SAID") == 1 and "running Xen's guests on the mutant of key 1" in err
     assert cli.main(["xen-test", "sizes", "--mutants"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--mutants", "--rounds", "3"], "--rounds"),
+        (["--mutants", "--debug"], "--debug"),
+        (["--mutants", "1", "--mmu-check"], "--mmu-check"),
+        (["sizes", "--rounds", "3"], "--rounds without the test linux"),
+        (["--fuzz", "5", "--rounds", "3"], "--rounds without the test linux"),
+    ],
+)
+def test_options_that_xen_test_would_ignore_are_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    from abh import cli
+
+    monkeypatch.setattr(components, "path_of", lambda _: pytest.fail("built"))
+    assert cli.main(["xen-test", *words]) == Status.USAGE
+    assert said in capsys.readouterr().err
