@@ -95,7 +95,10 @@ def new_file(word: str) -> Path:
 
 def new_folder(word: str) -> Path:
     """A folder to be written to, made where it is missing: output.check_writable() says whether that can be."""
-    return _path(word)
+    path = _path(word)
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{word}: not a folder")
+    return path
 
 
 def _path(word: str) -> Path:
@@ -227,8 +230,11 @@ def vm_policy(word: str) -> str:
     """A policy for a VM: a file, or a name, of its host's own or of vm-configs/policies."""
     from abh.schema import spec
 
+    if spec.is_file(word):
+        file(word)
+        return word
     own = sorted(path.stem for path in spec.HOSTS_POLICIES.glob("*.toml"))
-    if not spec.is_file(word) and word not in (*own, *NAMES["policy"]()):
+    if word not in (*own, *NAMES["policy"]()):
         raise unknown("policy", word, [*own, *sorted(spec.policies(group="vm"))])
     return word
 

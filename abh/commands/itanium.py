@@ -62,4 +62,5 @@ def run(args: argparse.Namespace) -> int:
         report.update(status=ended.status, **ended.counted)
         if args.bench and ended.counted:
             print(json.dumps(_speed(ended.counted)))
-    return Status.SUCCESS if ended.status == 0 else Status.FAILED
+    # 2: it could not be started, as of a file that is no kernel.
+    return {0: Status.SUCCESS, 2: Status.USAGE}.get(ended.status, Status.FAILED)

@@ -66,6 +66,7 @@ def listing(root: Path, wanted: str | None = None) -> dict[str, list[dict[str, A
             got=wanted,
             expected="one of " + ", ".join(names) if names else "(there are none)",
             next_step=did_you_mean(wanted, names, "`abh list` shows every name"),
+            status=Status.USAGE,
         )
     return found
 

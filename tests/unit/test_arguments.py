@@ -12,6 +12,7 @@ import pytest
 
 from abh import arguments, cli, paths
 from abh.errors import AbhError, Status
+from abh.machine import itanium
 from abh.study import cell
 
 RUN = "sqlite@kvm-hap~thp"
@@ -49,6 +50,11 @@ def refused(words, capsys) -> str:
         (["run", RUN, "--trace", "/nonexistent/x"], "no such folder: /nonexistent"),
         (["status", "--prometheus", "/nonexistent/x"], "no such folder: /nonexistent"),
         (["run", RUN, "--trace", "/etc/passwd/x"], "not a folder: /etc/passwd"),
+        (["run", RUN, "--results", "/etc/passwd"], "not a folder"),
+        (["report", "--svg", "/etc/passwd"], "not a folder"),
+        (["list", "nothere"], "no name matches `nothere`"),
+        (["policy", "set", "VM", "./zz/nope.toml"], "./zz/nope.toml: no such file"),
+        (["deploy", "kvm", "--policy", "./zz/nope.toml"], "./zz/nope.toml: no such file"),
         (["report", "--results", "/nonexistent"], "no such folder"),
         (["report", "--results", "/etc/passwd"], "not a folder"),
         (["check-series", "/nonexistent"], "no such folder"),
@@ -133,6 +139,13 @@ def test_numbers_within_their_bounds_are_read():
     for word in ("10.1", "-0", "", "x", "1e999"):
         with pytest.raises(argparse.ArgumentTypeError, match="above 0, up to 10"):
             arguments.number(0, 10)(word)
+
+
+@pytest.mark.parametrize(("status", "expected"), [(0, Status.SUCCESS), (1, Status.FAILED), (2, Status.USAGE)])
+def test_what_the_itanium_machine_cannot_boot_is_wrong_usage(tmp_path, monkeypatch, status, expected):
+    (tmp_path / "README.md").write_text("no kernel")
+    monkeypatch.setattr("abh.verify.itanium.run", lambda *_, **__: itanium.Ended(status, "", "", {}))
+    assert cli.main(["itanium", "--kernel", str(tmp_path / "README.md")]) == expected
 
 
 def test_every_kind_of_name_has_names_and_knows_them():

@@ -45,10 +45,6 @@ def test_a_policy_is_a_file_or_a_name_of_the_hosts_own_or_the_projects(own, tmp_
         assert settings(capsys, "vm-hugetlb") == {"ksm": False}, "the host's own comes first"
         assert settings(capsys, "ours") == spec.policy("vm-thp").settings() | {"ksm": True}
         assert settings(capsys, "vm-thp") == spec.policy("vm-thp").settings()
-        for word, status, said in (
-            ("mine", Status.USAGE, "one of ours, vm-hugetlb, "),
-            ("./no.toml", Status.FAILED, "no.toml"),
-        ):
-            assert cli.main(["policy", "set", "test", word, "--connect", URI]) == status
-            assert said in capsys.readouterr().err
+        assert cli.main(["policy", "set", "test", "mine", "--connect", URI]) == Status.USAGE
+        assert "one of ours, vm-hugetlb, " in capsys.readouterr().err
         cli.main(["policy", "unset", "test", "--connect", URI])
