@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import IntEnum
 
 
@@ -29,6 +30,11 @@ class Status(IntEnum):
     NOT_FOUND = 127, "The program of `abh exec` or `abh collect` was not found."
     INTERRUPTED = 130, "Interrupted; the same command, run again, goes on."
     PIPE_CLOSED = 141, "The reader of standard output has left."
+
+
+def as_root(otherwise: str) -> str:
+    """The advice to run it as root; to who is root, what else there is to do."""
+    return "run this as root" if os.geteuid() else otherwise
 
 
 class AbhError(Exception):

@@ -37,7 +37,7 @@ def write_text(path: Path, text: str) -> None:
             "a file cannot be written",
             where=path,
             got=error.strerror,
-            next_step="choose another folder, for instance with --out",
+            next_step="make it writable and free space there, or name another place",
         ) from error
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from abh.collect import around, perf, program
 from abh.collect.passes import KVM_EXIT, Pass
-from abh.errors import AbhError, Status
+from abh.errors import AbhError, Status, as_root
 from abh.schema.result import Value
 
 LIBVIRT = (Path("/run/libvirt/qemu"), Path("/var/run/libvirt/qemu"))
@@ -119,7 +119,9 @@ def _of_memory(pid: int) -> program.Values:
     """How much of the monitor's memory, which is the guest's but for a few MiB, the host has in hugepages."""
     memory = around.memory_of(pid)
     if memory is None:
-        why = f"/proc/{pid}/smaps_rollup cannot be read: run this as root"
+        why = f"/proc/{pid}/smaps_rollup tells nothing: " + as_root(
+            "it has no memory or has ended, or is not shown here"
+        )
         return {
             "host_memory_kib": Value.unknown("KiB", "counted", why),
             "host_huge_share": Value.unknown("ratio", "counted", why),

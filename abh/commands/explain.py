@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from abh import output
-from abh.errors import AbhError, Status
+from abh.errors import AbhError, Status, as_root
 
 HELP = "why memory of a VM is not in hugepages"
 
@@ -32,9 +32,8 @@ def run(args: argparse.Namespace) -> int:
         try:
             parts = explain.parts(Evidence(one))
         except Unreadable as error:
-            raise AbhError(
-                "the VM's memory cannot be seen", where=one.where, got=error, next_step="run it as root on its host"
-            ) from None
+            step = as_root("see that the VM runs, and on this machine")
+            raise AbhError("the VM's memory cannot be seen", where=one.where, got=error, next_step=step) from None
         report.update(vm=one.name, ranges=[each.as_json() for each in parts])
         huge = sum(each.end - each.start for each in parts if each.huge) >> 10
         whole = sum(each.end - each.start for each in parts) >> 10

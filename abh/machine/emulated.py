@@ -202,7 +202,8 @@ class Emulator:
         """An error that carries what QEMU and the console said last."""
         said = root.tail_of(self.folder / "out.log")  # the agent's own words, if it got that far
         tail = "\n".join(text for text in (root.tail_of(self.log), self.console_tail(), said) if text)
-        return AbhError(what, got=got, tail=tail, next_step="read the last lines below")
+        step = "read the last lines below" if tail else "it has said nothing yet: give it longer, or see `abh doctor`"
+        return AbhError(what, got=got, tail=tail, next_step=step)
 
     def close(self) -> None:
         """Takes leave of QEMU's monitor."""
@@ -294,7 +295,7 @@ def _thaw(running: Emulator, machine: spec.Machine, state: Path) -> None:
     except AbhError as error:
         # A power cut may leave less of the file than was written.
         error.where = state
-        error.next_step = "read the last lines below; if the state is damaged, remove the folder: it is made again"
+        error.next_step = f"{error.next_step}; if the state is damaged, remove the folder: it is made again"
         raise
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from abh import files
-from abh.errors import AbhError
+from abh.errors import AbhError, as_root
 from abh.policy import hook
 
 HOOKS = Path("/etc/libvirt/hooks")
@@ -147,4 +147,5 @@ def examine(hooks: Path = HOOKS) -> Installed:
 
 
 def _refused(hooks: Path, error: OSError) -> AbhError:
-    return AbhError("the hook's files cannot be changed", where=hooks, got=error.strerror, next_step="run it as root")
+    step = as_root("make the folder writable, or name another with --hooks")
+    return AbhError("the hook's files cannot be changed", where=hooks, got=error.strerror, next_step=step)

@@ -12,7 +12,7 @@ from abh.errors import AbhError
 from abh.paths import CHECKOUT
 from abh.schema.keys import EnvName, KernelPath, Line, Name, SnakeName, Spec, SwitchPath, Word, checked, no_repeat
 from abh.schema.shelf import GroupedShelf
-from abh.schema.strict import Strict, bad, validate
+from abh.schema.strict import Strict, bad, did_you_mean, validate
 
 
 class GuestPolicy(Strict):
@@ -106,12 +106,27 @@ class PolicyShelf(GroupedShelf[Policy]):
         """The policy in one file, complete: the settings of what it extends are written before its own."""
         return self._load(path, ()).checked()
 
+    def _base(self, own: Policy, path: Path, root: Path) -> Path:
+        """The file of the policy that it extends; if there is none, those of other groups are not suggested."""
+        known = self.paths(root)
+        if own.extends in known:
+            return known[own.extends]
+        groups = {"policies", path.parent.name if path.is_relative_to(root / "vm-configs") else "vm"}
+        names = [name for name, each in known.items() if each.parent.name in groups]
+        raise AbhError(
+            f"unknown {self.label} `{own.extends}`",
+            where=f"{path}: extends",
+            got=own.extends,
+            expected="one of " + ", ".join(names) if names else "(there are none)",
+            next_step=did_you_mean(own.extends or "", names, "name a policy that there is"),
+        )
+
     def _load(self, path: Path, extended_by: tuple[Path, ...]) -> Policy:
         own = super().load(path)
         if own.extends is None:
             return own
         root = next((folder.parent for folder in path.parents if folder.name == "vm-configs"), CHECKOUT)
-        base_path = self.find(own.extends, root)
+        base_path = self._base(own, path, root)
         if base_path in (*extended_by, path):
             raise AbhError(
                 "a policy extends itself", where=f"{path}: extends", got=own.extends, next_step="name another policy"

@@ -194,7 +194,11 @@ def write_json(data: object, path: Path) -> None:
 
 def read(path: Path) -> Result:
     """The result in the file; AbhError names the file and the key that is wrong."""
-    return validate(Result, read_json(path), path)
+    try:
+        return validate(Result, read_json(path), path)
+    except AbhError as error:
+        error.next_step = "delete it and run again"  # it is no file that anybody writes
+        raise
 
 
 def _sync_folder(folder: Path) -> None:

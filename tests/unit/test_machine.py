@@ -171,6 +171,14 @@ def test_it_comes_up_and_reaches_a_state(start):
     assert running.status() == emulated.FROZEN
 
 
+def test_where_nothing_was_said_there_are_no_lines_to_be_read(start, monkeypatch):
+    running = start(states=["running"])
+    monkeypatch.setattr(emulated.root, "tail_of", lambda *_: "a line")
+    assert running.error("it is late").next_step == "read the last lines below"
+    monkeypatch.setattr(emulated.root, "tail_of", lambda *_: "")
+    assert "last lines" not in running.error("it is late").next_step
+
+
 def test_one_that_dies_at_once_shows_its_last_words(start):
     with pytest.raises(AbhError, match="the emulator did not start") as caught:
         start(start="die")

@@ -121,6 +121,13 @@ def refused(tmp_path: Path, content: object, *expected: str) -> None:
         assert text in str(caught.value)
 
 
+def test_an_object_that_is_no_result_is_to_be_made_anew(tmp_path):
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(AbhError, match="missing key") as caught:
+        result.read(tmp_path / "run.json")
+    assert caught.value.next_step == "delete it and run again"
+
+
 @given(given=results())
 def test_what_is_written_is_read_back(given: Result, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "one.json"  # a folder for each of 100 examples takes long

@@ -52,6 +52,18 @@ def test_a_policy_extends_a_known_one_and_what_that_extends(tree: Path) -> None:
     assert most.requires == spec.policy("reg", tree).requires
 
 
+def test_what_extends_no_policy_names_its_file_and_none_of_a_group_that_is_for_others(tree: Path, tmp_path) -> None:
+    for folder in ("itanium", "vm"):
+        (tree / "vm-configs/policies" / folder).mkdir()
+        (tree / f"vm-configs/policies/{folder}/{folder}-none.toml").write_text('purpose = "x"\norder = 1\n')
+    error = error_of(lambda: extend(tree, "more", 'extends = "none"\n'))
+    assert error.where == f"{tree / 'vm-configs/policies/more.toml'}: extends" and "-none" not in str(error)
+    (mine := tmp_path / "mine.toml").write_text('purpose = "x"\norder = 1\nextends = "nope"\n')
+    error = error_of(lambda: spec.vm_policy(str(mine)))
+    assert error.where == f"{mine}: extends" and "vm-thp, " in str(error) and "lf-lp" not in str(error)
+    assert "`none`" not in str(error)
+
+
 def test_a_policy_that_extends_itself_by_way_of_another_is_an_error(tree: Path) -> None:
     (tree / "vm-configs/policies/more.toml").write_text('purpose = "x"\norder = 1\nextends = "most"\n')
     error = str(error_of(lambda: extend(tree, "most", 'extends = "more"\n')))
