@@ -365,6 +365,26 @@ def test_a_cache_that_cannot_be_written_is_told(machine):
     assert "cannot write to the cache" in err
 
 
+@pytest.mark.parametrize("full", ["before", "meanwhile"])
+def test_a_full_cache_is_told(machine, full):
+    (machine.fake / "no-network").touch()
+    machine.run("list")
+    (environment,) = (machine.cache / "python").glob("*-*.log")
+    room = environment.with_suffix(".room")
+    assert not room.exists()
+    if full == "before":
+        room.symlink_to("/dev/full")
+    else:
+        words = f'#!/bin/sh\n[ "${{2-}}" != -m ] || ln -s /dev/full {room}\n'
+        machine.script("python3", FAKE_PYTHON.replace("#!/bin/sh\n", words))
+        machine.path.joinpath("ln").symlink_to(shutil.which("ln"))
+    machine.fake.joinpath("calls").unlink()
+    status, out, err = machine.run("list")
+    assert (status, out) == (1, "") and "abh: No space left in the cache" in err
+    assert f"where: {machine.cache}" in err and "next: free some" in err
+    assert machine.calls() == ([] if full == "before" else ["venv", "pip"])
+
+
 def test_the_cache_is_where_it_is_said_to_be(machine):
     machine.run("list", ABH_CACHE="", XDG_CACHE_HOME=str(machine.top / "xdg"))
     assert list((machine.top / "xdg/abh/python").glob("*/complete"))
