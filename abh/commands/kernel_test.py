@@ -136,6 +136,11 @@ def _setting(word: str) -> str:
         raise argparse.ArgumentTypeError(f"got {word!r}, expected KNOB=VALUE, as unused_kib=1024")
     if word.startswith("enabled="):
         raise argparse.ArgumentTypeError(f"got {word!r}, and each test sets that one itself (fuzz: --policy)")
+    from abh.verify import testbed
+
+    name, known = word.partition("=")[0], testbed.switches()
+    if known and name not in (*ADMINISTRATORS, *known):  # a series without ABH has none, and is not asked for any
+        raise arguments.unknown("switch of ABH", name, ["unused_kib", *known])
     return word
 
 

@@ -50,6 +50,7 @@ CMDLINE = (
     " rdinit=/init no_timer_check"
 )
 SPLAT = re.compile(r"\b(BUG:|WARNING:|KASAN:|Oops:|INFO: (possible|inconsistent|suspicious|task)|Kernel panic)")
+SWITCH = re.compile(r'^\+\t\{ "(\w+)", &abh_\w+ \},$', re.MULTILINE)  # of the table of switches, in a patch
 TAIL_LINES = 60
 # In a line of /proc/PID/maps, the file's number: files are unpacked beside other work, which takes numbers, too.
 INODE = re.compile(r"( [0-9a-f]{2,}:[0-9a-f]{2,}) [1-9][0-9]*(?= )")
@@ -59,6 +60,13 @@ PACK = "find . -mindepth 1 | LC_ALL=C sort | cpio --quiet -o -H newc --reproduci
 def has_abh() -> bool:
     """Whether the kernel series has ABH's patches."""
     return any(name.startswith(TOPIC) for name in series.load(paths.CHECKOUT / KERNEL_SERIES).patches)
+
+
+def switches() -> list[str]:
+    """The switches that the kernel series has in debugfs, as the table in its patches names them."""
+    whole = series.load(paths.CHECKOUT / KERNEL_SERIES)
+    patches = [(whole.folder / name).read_text(errors="replace") for name in whole.patches if name.startswith(TOPIC)]
+    return sorted({found[1] for text in patches for found in SWITCH.finditer(text)})
 
 
 def kernel(component: str, *, stock: bool = False) -> Path:

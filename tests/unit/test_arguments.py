@@ -62,6 +62,8 @@ def refused(words, capsys) -> str:
         (["check-series", "--tree", "/"], "--tree is the base of one series"),
         (["kernel-test", "fuzz", "--replay", "/"], "not a file"),
         (["kernel-test", "fuzz", "--replay", "/dev/null"], "not a file"),
+        (["kernel-test", "fuzz", "--set", "nonsense=1", "--replay", "/"], "unknown switch of ABH `nonsense`"),
+        (["kernel-test", "selftests", "--set", "heap_ends=1", "--minutes", "0"], "did you mean `heap_end`?"),
         (["allocators", "sqlit"], "did you mean `sqlite`?"),
         (["run", "sqlit@kvm-hap~thp"], "did you mean `sqlite`?"),
         (["run", ""], "<workload>@<environment>~<policy>"),

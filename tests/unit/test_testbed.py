@@ -132,11 +132,11 @@ def command(*words):
 
 
 def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
-    assert command("fuzz", "--ops", "7", "--seed", "3", "--set", "threshold_kib=4") == 0
+    assert command("fuzz", "--ops", "7", "--seed", "3", "--set", "heap_threshold_kib=4") == 0
     *knobs, last = machine["job"]
     unbounded = f"unused_kib {kernel_test.NO_BOUND}"
     of_administrators = [f"set {kernel_test.KNOBS}/{each}" for each in (unbounded, "enabled always")]
-    assert knobs == [of_administrators[0], f"set {kernel_test.PARTS}/threshold_kib 4", of_administrators[1]]
+    assert knobs == [of_administrators[0], f"set {kernel_test.PARTS}/heap_threshold_kib 4", of_administrators[1]]
     assert last == "run /fuzz --seed 3 --ops 7 --episode 0 --surplus --slack"
     assert machine["linux"].name == "linux"
 
