@@ -124,8 +124,10 @@ def _run(args: argparse.Namespace, report: dict[str, Any]) -> int:
         names = matrix.select(args.workload, args.environment, args.policy, args.group or "")
     cells = matrix.cells_of(names, args.size, cpu=args.mmu, draws=args.draws)
     if args.dry_run:
-        report["cells"] = [each.name for each in cells]
-        print("\n".join(report["cells"]))
+        lost = _lost(cells) if args.machine == "local" and args.through is None else {}
+        report["cells"] = [each.name for each in cells if each.name not in lost]
+        report |= {"left_out": lost} if lost else {}
+        print("".join(f"{name}\n" for name in report["cells"]), end="")
         return Status.SUCCESS
     if args.machine == "local":
         if args.repeats:
@@ -168,7 +170,7 @@ def _study(cells: Sequence[Cell], folder: Path, cores: int | None, report: dict[
     from abh.study.cell import roots_of
 
     planned = sum(each.draws for each in cells)
-    progress.say(f"{planned} cells; those whose result still holds are not run again")
+    progress.say(f"{_cells(planned)}; those whose result still holds are not run again")
     told = graph.Told(planned, _tell)
     outcome = schedule.run(graph.of_cells(cells, folder, told), workers=cores)
     if not outcome.failed:
@@ -197,8 +199,12 @@ def _tell(made: Result, number: int, planned: int) -> None:
     print(text if made.outcome == "success" else f"{text}  {made.outcome}: {made.reason}", flush=True)
 
 
+def _cells(count: int) -> str:
+    return f"{count} cell{'' if count == 1 else 's'}"
+
+
 def _summary(told: Told) -> str:
-    parts = [f"{len(told.results)} cells run", f"{told.held} held"]
+    parts = [f"{_cells(len(told.results))} run", f"{told.held} held"]
     parts += [f"{len(told.bad)} without success: {', '.join(each.run for each in told.bad)}"] if told.bad else []
     return "; ".join(parts)
 
@@ -212,7 +218,7 @@ def _local(names: Sequence[str], size: str, report: dict[str, Any]) -> int:
     local.check()
     statuses = [one_run.run(cli.parse(["run", name, "--size", size, "--machine", "local"])) for name in names]
     outcomes: dict[int, str] = {status: outcome for outcome, status in one_run.EXIT.items()}
-    print(f"{len(names)} cells in {local.MEASURED}")
+    print(f"{_cells(len(names))} in {local.MEASURED}")
     report |= {
         "results": str(local.MEASURED),
         "cells": [{"run": name, "outcome": outcomes[status]} for name, status in zip(names, statuses, strict=True)],
@@ -235,9 +241,7 @@ def _repeated(cells: Sequence[Cell], args: argparse.Namespace, report: dict[str,
         elsewhere, once = through.place_of(words), partial(through.run, words=words)
     else:
         local.check()
-        lost = {each.name: why for each in cells if (why := local.skipped(each))}
-    for name, why in lost.items():
-        progress.say(f"{name} is left out: {why}")
+        lost = _lost(cells)
     told = {
         "repeats": args.repeats,
         "seed": SEED if args.seed is None else args.seed,
@@ -254,6 +258,17 @@ def _repeated(cells: Sequence[Cell], args: argparse.Namespace, report: dict[str,
         "left_out": lost,
     }
     return Status.SUCCESS if all(each.outcome in ("success", "skip") for each in made) else Status.FAILED
+
+
+def _lost(cells: Sequence[Cell]) -> dict[str, str]:
+    """The cells that this machine cannot run, with the reason, which is said."""
+    from abh import progress
+    from abh.study import local
+
+    lost = {each.name: why for each in cells if (why := local.skipped(each))}
+    for name, why in lost.items():
+        progress.say(f"{name} is left out: {why}")
+    return lost
 
 
 def _tell_measured(made: Measured) -> None:

@@ -87,6 +87,11 @@ def test_a_study_sweeps_boots_runs_and_reports(study, tmp_path):
     assert kept() == set()
 
 
+def test_one_cell_is_one_cell(study, capsys):
+    assert run(*ONE) == 0
+    assert "abh: 1 cell; those" in (said := capsys.readouterr().err) and "1 cell run; 0 held" in said
+
+
 def test_each_cell_says_what_it_found_when_it_ends(study, capsys):
     study.outcomes["sqlite@kvm-hap~abh"] = "crash"
     assert run(*ONE, "--policy", "abh", "--cores", "1") == 1
@@ -169,11 +174,24 @@ def test_a_machine_that_does_not_boot_fails_the_study_after_all_other_cells(stud
 
 
 @pytest.mark.parametrize("machine", ["emulated", "local"])
-def test_a_dry_run_names_the_cells_and_does_nothing(study, capsys, monkeypatch, machine):
+def test_a_dry_run_names_the_cells_and_does_nothing(study, capsys, monkeypatch, tmp_path, machine):
     monkeypatch.setattr("abh.study.local.check", lambda: pytest.fail("a dry run probes nothing"))
+    monkeypatch.setattr("abh.study.local.PAGING", [npt := tmp_path / "npt"])
+    npt.write_text("1\n")
     assert run("--machine", machine, "--dry-run", "--workload", "sqlite", "--environment", "kvm-hap") == 0
     assert set(capsys.readouterr().out.split()) == {f"sqlite@kvm-hap~{name}" for name in policies()}
     assert study.done == [] and not paths.MEASURED.exists()
+
+
+def test_a_dry_run_on_this_machine_leaves_out_what_it_cannot_run(study, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("abh.study.local.PAGING", [npt := tmp_path / "npt"])
+    npt.write_text("1\n")
+    words = ("--machine", "local", "--dry-run", "--workload", "sqlite", "--policy", "thp")
+    assert run(*words) == 0
+    out, err = capsys.readouterr()
+    assert out.split() == [RUN] and "sqlite@native~thp is left out: " in err
+    assert run(*words, "--repeats", "3", "--through", "ssh host") == 0
+    assert len(capsys.readouterr().out.split()) > 1, "what another machine can run is not known here"
 
 
 def test_a_second_study_is_refused_while_the_first_runs(study):
