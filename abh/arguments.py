@@ -210,6 +210,12 @@ NAMES: dict[str, Callable[[], list[str]]] = {
     "itanium-program": _itanium_programs,
     "xen-test": _xen_tests,
 }
+# Kinds whose names are no words for people.
+WORDS = {
+    "itanium-mode": "mode of the Itanium machine",
+    "itanium-program": "program of the thesis",
+    "xen-test": "test of Xen",
+}
 CELL = "cell"
 CELL_FORM = "WORKLOAD@ENVIRONMENT~POLICY"
 
@@ -220,7 +226,7 @@ def name(kind: str) -> Callable[[str], str]:
     def read(word: str) -> str:
         known = NAMES[kind]()
         if word not in known:
-            raise unknown(kind, word, known)
+            raise unknown(WORDS.get(kind, kind), word, known)
         return word
 
     return read

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 
@@ -72,6 +73,7 @@ def refused(words, capsys) -> str:
         (["sweep", "sqlite@kvm-hap~th"], "did you mean `thp`?"),
         (["bench-model", "--cell", "x"], "<workload>@<environment>~<policy>"),
         (["new-workload", "A b"], "abh new-workload a-b"),
+        (["xen-test", "sizs"], "unknown test of Xen `sizs`"),
         (["xen-test", "sizs"], "did you mean `sizes`?"),
         (["lsit"], "did you mean `list`?"),
         ([""], "unknown command"),
@@ -156,6 +158,7 @@ def test_every_kind_of_name_has_names_and_knows_them():
         assert all(arguments.name(kind)(each) == each for each in names())
         with pytest.raises(AbhError) as caught:
             arguments.name(kind)("no-such-name")
+        assert not re.search(r"\w-\w", caught.value.what.removesuffix("`no-such-name`")), "plain words"
         assert caught.value.status == Status.USAGE and caught.value.next_step
 
 
