@@ -197,7 +197,8 @@ def read(path: Path) -> Result:
     try:
         return validate(Result, read_json(path), path)
     except AbhError as error:
-        error.next_step = "delete it and run again"  # it is no file that anybody writes
+        if "did you mean" not in (error.next_step or ""):  # else it is the advice of a file that somebody writes
+            error.next_step = "delete it and run again"
         raise
 
 
