@@ -52,17 +52,18 @@ def _complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
     return marked
 
 
-def _apt(suite: str | None) -> list[str]:
+def _apt(base: Base) -> list[str]:
     """What apt is told besides: a suite that is not the root's has an index of its own, which nothing else sees."""
-    if suite is None:
+    if base.suite is None:
         return []
     top = root.path_of("build")
     listed = (top / "etc/apt/sources.list").read_text().splitlines()
-    kind, mirror, _, *parts = next(line for line in listed if line.startswith("deb ")).split()
-    (top / f"etc/apt/{suite}.list").write_text(f"{kind} {mirror} {suite} {' '.join(parts)}\n")
-    (top / f"var/lib/apt/{suite}/partial").mkdir(parents=True, exist_ok=True)
-    places = (f"Dir::Etc::SourceList=/etc/apt/{suite}.list", "Dir::Etc::SourceParts=/dev/null",
-              f"Dir::State::Lists=/var/lib/apt/{suite}")  # fmt: skip
+    _, mirror, _, *parts = next(line for line in listed if line.startswith("deb ")).split()
+    kind, name = ("deb-src", f"{base.suite}-sources") if base.kind == "source" else ("deb", base.suite)
+    (top / f"etc/apt/{name}.list").write_text(f"{kind} {mirror} {base.suite} {' '.join(parts)}\n")
+    (top / f"var/lib/apt/{name}/partial").mkdir(parents=True, exist_ok=True)
+    places = (f"Dir::Etc::SourceList=/etc/apt/{name}.list", "Dir::Etc::SourceParts=/dev/null",
+              f"Dir::State::Lists=/var/lib/apt/{name}")  # fmt: skip
     return [word for place in places for word in ("-o", place)]
 
 
@@ -77,7 +78,7 @@ def _ask(words: Sequence[str]) -> str:
 def _offers(base: Base, version: str) -> list[tuple[str, str, str]]:
     """(uri, file name, sha256) of a package's source at a version; empty where the mirror has no such version."""
     verb = ["download"] if base.kind == "binary" else ["source", "--only-source"]
-    text = _ask([*APT, *_apt(base.suite), *verb, "--print-uris", f"{base.package}={version}"])
+    text = _ask([*APT, *_apt(base), *verb, "--print-uris", f"{base.package}={version}"])
     found = []
     for match in URI_LINE.finditer(text):
         name = urllib.parse.unquote(match["name"])
@@ -88,7 +89,7 @@ def _offers(base: Base, version: str) -> list[tuple[str, str, str]]:
 
 def _newest(base: Base) -> str | None:
     """The newest version of the package that the mirror lists, of the same upstream series (first two numbers)."""
-    words = ["apt-cache", *_apt(base.suite), "madison", base.package]
+    words = ["apt-cache", *_apt(base), "madison", base.package]
     upstream = re.match(r"(?:\d+:)?(\d+\.\d+)", base.version)
     for line in _ask(words).splitlines():
         columns = [column.strip() for column in line.split("|")]
@@ -175,7 +176,7 @@ def fetch(base: Base) -> Source:
             return have
         progress.say(f"downloading {base.package} {base.version}")
         # An index that could not be renewed may still list what is wanted: that it is old is told.
-        _ask([*APT, *_apt(base.suite), "update"])
+        _ask([*APT, *_apt(base), "update"])
         wanted = [(file.name, file.sha256) for file in base.file]
         listed = {(name, sha256): uri for uri, name, sha256 in _offers(base, base.version)}
         if all(each in listed for each in wanted):

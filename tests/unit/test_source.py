@@ -157,17 +157,18 @@ def test_a_package_that_is_binary_is_asked_for_as_such(mirror):
     assert " download --print-uris xen=" in asked and " source " not in asked
 
 
-def test_a_package_of_another_suite_has_an_index_of_its_own(mirror, tmp_path):
+@pytest.mark.parametrize(("kind", "lines", "index"), [("binary", "deb", "sid"), ("source", "deb-src", "sid-sources")])
+def test_a_package_of_another_suite_has_an_index_of_its_own(mirror, tmp_path, kind, lines, index):
     (tmp_path / "etc/apt").mkdir(parents=True)
     (tmp_path / "etc/apt/sources.list").write_text("# ours\ndeb http://HOST/debian trixie main\n")
     mirror.carry(VERSION, FILES)
-    source.fetch(base_of(FILES).model_copy(update={"suite": "trixie-backports"}))
-    listed = (tmp_path / "etc/apt/trixie-backports.list").read_text()
-    assert listed == "deb http://HOST/debian trixie-backports main\n"
+    source.fetch(base_of(FILES, kind=kind).model_copy(update={"suite": "sid"}))
+    listed = (tmp_path / f"etc/apt/{index}.list").read_text()
+    assert listed == f"{lines} http://HOST/debian sid main\n"
     update, offers = (next(each for each in mirror.asked() if word in each) for word in ("update", "--print-uris"))
     for asked in (update, offers):
-        assert "Dir::Etc::SourceList=/etc/apt/trixie-backports.list" in asked
-        assert "Dir::State::Lists=/var/lib/apt/trixie-backports" in asked
+        assert f"Dir::Etc::SourceList=/etc/apt/{index}.list " in asked
+        assert f"Dir::State::Lists=/var/lib/apt/{index} " in asked
 
 
 def test_a_corrupt_download_is_refused_and_removed(mirror, own_cache):
