@@ -58,7 +58,10 @@ def _source(folder: str) -> source.Source:
 
 
 def _own_series(component: spec.Component) -> series.Series | None:
-    return series.load(paths.CHECKOUT / component.series) if component.series else None
+    if not component.series:
+        return None
+    whole = series.load(paths.CHECKOUT / component.series)
+    return whole if component.patched else replace(whole, patches=())
 
 
 def _hugepages() -> str:

@@ -206,6 +206,7 @@ class Component(Spec):
     recipe: InsidePath | None = None  # in recipes/; <name>.sh where there is no other
     minutes: Annotated[float, checked(lambda number: number > 0, "a number above 0")]  # on two cores, once
     series: InsidePath | None = None  # folder of a patch series
+    patched: bool = True  # false: what the series is of, without its patches
     reads: tuple[InsidePath, ...] = ()  # folders and files of the checkout that the recipe reads
     leaves: tuple[InsidePath, ...] = ()  # files and folders within these that it does not
     needs: tuple[Name, ...] = ()  # components, seen by the recipe as /in/<name>

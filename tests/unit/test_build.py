@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,15 @@ def test_what_a_recipe_runs_in_is_part_of_the_key(rooms, monkeypatch, of, name, 
     components.key_of.cache_clear()
     monkeypatch.setattr(of, name, changed)
     assert components.key_of("agent") != before
+
+
+def test_patches_rebuild_nothing_of_what_takes_the_source_as_it_is(rooms, monkeypatch):
+    loaded, names = series.load, ("linux-ia64-headers", "linux-ia64")
+    before = [components.key_of(name) for name in names]
+    monkeypatch.setattr(series, "load", lambda folder: replace(loaded(folder), patches=loaded(folder).patches[:1]))
+    components.key_of.cache_clear()
+    headers, kernel = (components.key_of(name) for name in names)
+    assert [headers == before[0], kernel == before[1]] == [True, False]
 
 
 def test_a_failed_build_leaves_its_log_only(rooms, own_cache):
