@@ -96,7 +96,9 @@ struct range pick_range(void)
 /* Somewhere near what is mapped, or on it; empty where it would meet something foreign. */
 struct range pick_place(size_t length)
 {
-	size_t from = mapped_pages ? nth_mapped(below(mapped_pages)) : MMAP_END - 10 * BLOCK;
+	size_t from = mapped_pages ? nth_mapped(below(mapped_pages))
+		      : UPWARDS    ? HEAP_PAGES + 10 * BLOCK
+				   : MMAP_END - 10 * BLOCK;
 	size_t at = from + below(6 * BLOCK) - 3 * BLOCK;
 	struct range r;
 

@@ -191,6 +191,7 @@ static void print_counters(void)
 {
 	print_lines("/sys/kernel/debug/abh/events", "");
 	print_lines("/proc/vmstat", "thp_reserve_");
+	print_lines("/proc/superpages", "");
 }
 
 static uint64_t promoted(void)
@@ -394,24 +395,24 @@ static uintptr_t map_and_unmap(size_t bytes, int times)
 }
 
 /* Where extended mappings lie: one that any threshold but the largest extends tells, or else arenas do. */
-static uintptr_t find_extended(uintptr_t top)
+static uintptr_t find_extended(uintptr_t plain)
 {
 	uintptr_t odd = map_and_unmap(HUGE - PAGE, 1), arena = map_and_unmap(HUGE / 2, 8);
 
-	return top - odd > 1ul << 30 ? odd : arena;
+	return plain - odd > 1ul << 30 ? odd : arena;
 }
 
 /* The windows of the model, and what it shares: after this, nothing may allocate memory. */
 static void prepare(void)
 {
 	static char buffer[1 << 14];
-	uintptr_t top;
+	uintptr_t first;
 
 	setvbuf(stdout, buffer, _IOLBF, sizeof(buffer));
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	top = (uintptr_t)mmap(NULL, PAGE, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	munmap((void *)top, PAGE);
-	model_init(ops_prepare(), top, find_extended(top));
+	first = (uintptr_t)mmap(NULL, PAGE, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	munmap((void *)first, PAGE);
+	model_init(ops_prepare(), first, find_extended(first));
 	mark_foreign();
 }
 

@@ -11,7 +11,7 @@
 #include "ops.h"
 #include "parts.h"
 
-#define MOST_HEAP (40ul << 20)
+#define MOST_HEAP ((10ul << 10) * PAGE)
 
 uintptr_t brk_base, brk_now;
 int memfd[MEMFDS], fixture;
@@ -25,7 +25,7 @@ uintptr_t page_end(uintptr_t address)
 
 static uintptr_t pick_brk(void)
 {
-	static const long near[] = { -4096, -1, 0, 1, 4096 };
+	static const long near[] = { -(long)PAGE, -1, 0, 1, (long)PAGE };
 	uintptr_t size = draw_pages(1100) * PAGE - (one_in(4) ? below(PAGE) : 0), at = brk_now;
 
 	switch (below(8)) {
@@ -97,7 +97,7 @@ static void set_brk(uintptr_t wanted)
 
 		model_map(more, READABLE | WRITABLE, 0, 0, 0);
 		if (options.broken == BREAK_HEAP && reused)
-			store(address_of(reused) + 511 * 8, word_of(stamp, 511));
+			store(address_of(reused) + stamped[2] * 8, word_of(stamp, stamped[2]));
 		check_reused(reused);
 	}
 	if (possible && new_end != old_end) {
@@ -244,7 +244,7 @@ static void take(const struct request *q, struct range r)
 	model_map(r, q->bits, new_area(), q->object, q->index);
 	if (breaks(BREAK_ZERO) && !expected(&page[r.start], true) && !contents_of(&page[r.end - 1]) &&
 	    !expected(&page[r.end - 1], true))
-		store(address_of(r.end - 1) + 511 * 8, 1);
+		store(address_of(r.end - 1) + stamped[2] * 8, 1);
 	if (breaks(BREAK_PLACE) && !(q->flags & MAP_SHARED) && all_free((struct range){ r.end, r.end + 1 }))
 		mmap((void *)address_of(r.end), PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	check_reused(reused);
@@ -263,8 +263,9 @@ static void map_hinted(const struct request *q)
 {
 	struct range hint = one_in(4) ? pick_place(q->pages) : pick_free_place(q->pages);
 	uintptr_t got = call_mmap(q, hint, 0);
+	bool taken = !(q->flags & MAP_SHARED) || address_of(hint.start) % (SHARED_PAGES * PAGE) == 0;
 
-	if (hint.end && all_free(hint) && clear_of_gap(hint) && got != address_of(hint.start))
+	if (hint.end && taken && all_free(hint) && clear_of_gap(hint) && got != address_of(hint.start))
 		fail("mmap of %#lx bytes at the free hint %#lx gave %#lx", q->pages * PAGE, address_of(hint.start),
 		     got);
 	take(q, given(got, q->pages, "mmap with a hint"));

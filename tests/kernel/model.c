@@ -17,17 +17,19 @@ static uintptr_t base[3];
 static uint16_t last_area;
 static bool split[1 << 16]; /* areas that a call has touched */
 
-static uintptr_t below_top(uintptr_t top)
+static uintptr_t window_of(uintptr_t first_given)
 {
-	return (top & ~(HUGE - 1)) + 8 * HUGE - MMAP_PAGES * PAGE;
+	uintptr_t at = first_given & ~(HUGE - 1);
+
+	return UPWARDS ? at : at + 8 * HUGE - MMAP_PAGES * PAGE;
 }
 
-void model_init(uintptr_t heap, uintptr_t mmap_top, uintptr_t extended_top)
+void model_init(uintptr_t heap, uintptr_t mmap_first, uintptr_t extended_first)
 {
 	base[0] = (heap & ~(HUGE - 1)) - HUGE;
-	base[1] = below_top(mmap_top);
-	if (page_of(extended_top) == PAGES)
-		base[2] = below_top(extended_top);
+	base[1] = window_of(mmap_first);
+	if (page_of(extended_first) == PAGES)
+		base[2] = window_of(extended_first);
 	if (base[2] && base[2] < base[1] && base[2] + MMAP_PAGES * PAGE > base[1])
 		base[2] = base[1] - MMAP_PAGES * PAGE;
 	/* No range may run out of its window. */

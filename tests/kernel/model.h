@@ -2,8 +2,8 @@
 /*
  * The model: what a program may expect of its memory, page by page.
  *
- * Three windows of addresses are modelled: the heap's, the one that mmap() fills from the top, and the one where the
- * kernel puts mappings that it extends, if that is elsewhere. Each of their pages has a record; a page is free, mapped,
+ * Three windows of addresses are modelled: the heap's, the one that mmap() fills, and the one where the kernel puts
+ * mappings that it extends, if that is elsewhere. Each of their pages has a record; a page is free, mapped,
  * or foreign (it was there before the test, or is outside the windows). The records lie in one array, windows one after
  * the other; a "page number" is an index of it.
  */
@@ -14,14 +14,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PAGE 4096ul
+#ifndef PAGE_KIB
+#define PAGE_KIB 4
+#endif
+#define PAGE (PAGE_KIB * 1024ul)
+#define WORDS (PAGE / 8)
 #define BLOCK 512ul /* pages of a hugepage: records are counted in blocks of it, so that searches are short */
 #define HUGE (BLOCK * PAGE)
 
-#define HEAP_PAGES (64ul << 20 >> 12)
-#define MMAP_PAGES (512ul << 20 >> 12)
+/* In pages, as lengths are: a seed draws the same whatever a page is. */
+#define HEAP_PAGES (1ul << 14)
+#define MMAP_PAGES (1ul << 17)
 #define MMAP_END (HEAP_PAGES + MMAP_PAGES)
 #define PAGES (MMAP_END + MMAP_PAGES)
+
+/* Itanium: the kernel fills what it gives from the bottom, and puts what is shared at the start of a megabyte. */
+#ifdef __ia64__
+#define UPWARDS 1
+#define SHARED_PAGES ((1ul << 20) / PAGE)
+#else
+#define UPWARDS 0
+#define SHARED_PAGES 1ul
+#endif
 
 enum {
 	MAPPED = 1 << 0,
@@ -76,8 +90,8 @@ extern struct shared *shared;
 extern size_t mapped_pages;
 extern size_t heap_end; /* page number of the heap's end as the program knows it */
 
-/* Of the windows: where the heap begins, and addresses near the top of what mmap() gives, plain or extended. */
-void model_init(uintptr_t heap, uintptr_t mmap_top, uintptr_t extended_top);
+/* Of the windows: where the heap begins, and addresses near the first that mmap() gives, plain or extended. */
+void model_init(uintptr_t heap, uintptr_t mmap_first, uintptr_t extended_first);
 void model_fork(void); /* in the child: what fork() changes */
 
 uintptr_t address_of(size_t n);

@@ -249,7 +249,7 @@ static void fill_fixture(void)
 {
 	fixture = memfd_create("fixture", MFD_CLOEXEC);
 	for (size_t n = 0; n < FIXTURE_PAGES; n++) {
-		uint64_t words[512] = { 0 };
+		uint64_t words[WORDS] = { 0 };
 
 		for (size_t i = 0; i < 3; i++)
 			words[stamped[i]] = word_of(FIXTURE_STAMP + (uint32_t)n, stamped[i]);

@@ -12,7 +12,7 @@
 #include "model.h"
 #include "ops.h"
 
-#define MOST_PAGES (48ul << 20 >> 12) /* mapped at a time: the memory that a test may take */
+#define MOST_PAGES (12ul << 10) /* mapped at a time: the memory that a test may take */
 
 extern uintptr_t brk_base, brk_now;
 extern int memfd[MEMFDS], fixture;
