@@ -20,13 +20,16 @@ from abh.study.cell import Cell
 
 KERNEL, RAMDISK = ("linux-ia64", itanium.KERNEL_FILE), ("itanium-initramfs", itanium.RAMDISK_FILE)
 TORTURE = ("itanium-torture-linux", itanium.RAMDISK_FILE)
+KERNEL_TESTS = ("itanium-kernel-tests", itanium.RAMDISK_FILE)
 KNOWN_FAILURES = paths.CHECKOUT / "tests/itanium/known-failures"
 WELL = "init: all is well"  # what tests/itanium/boot/init.c says at its end
+PROGRAM_DONE = "TEST status 0"  # what tests/kernel/init.c says after a program that is well
 STEP = ("ok ", "FAILED ", "init: ")  # how its lines begin that are the same in every run
 
 # What the walker does (kernel-patches/6.1-ia64/vhpt), without superpages and with them, and the kernel's words for it.
 MODES = {name: each.guest.cmdline for name, each in spec.policies(group="itanium").items()}
-SUPERPAGES = re.compile(r"^\d+K faulted (\d+) failed \d+ demoted (\d+)", re.MULTILINE)  # of /proc/superpages
+# Of /proc/superpages, as it is and as the fuzzer of kernels tells of it.
+SUPERPAGES = re.compile(r"^(?:counted: )?\d+K faulted (\d+) failed \d+ demoted (\d+)", re.MULTILINE)
 NOTHING = "none of GCC's programs ran"
 # Of the workloads that run as cells: a small one, of which each element of a column lies in another page; and a real
 # program, of calls that go deep.
@@ -55,11 +58,11 @@ def build() -> None:
         components.path_of(name)
 
 
-def side_by_side(runs: Iterable[Sequence[str]]) -> list[Ended]:
+def side_by_side(runs: Iterable[Sequence[str]], ramdisk: Path | None = None) -> list[Ended]:
     """How runs of the machine with these options end, in their order: as many at a time as there are processors."""
     build()
     with ThreadPoolExecutor(schedule.processors()) as pool:
-        return list(pool.map(run, runs))
+        return list(pool.map(lambda words: run(words, ramdisk=ramdisk), runs))
 
 
 def boots_alike(modes: Sequence[str] = tuple(MODES)) -> tuple[bool, str]:
@@ -102,6 +105,28 @@ def fuzz(calls: int, modes: Sequence[str] = tuple(MODES)) -> tuple[bool, str]:
         if problem := fault(one) or unlike(mode, one.counted["counters"]) or unshown(mode, one.console):
             return False, f"{mode}: {problem}"
     return True, f"{calls} random calls of memory ({', '.join(modes)}) as a plain model has them\n"
+
+
+def semantics(calls: int, modes: Sequence[str] = tuple(MODES)) -> tuple[bool, str]:
+    """Whether so many operations of the fuzzer of kernels (tests/kernel) do what its model says, in each of these
+    modes, and a program finds in the C library what it looks for; what is to say."""
+    fuzzed = [(mode, f"/fuzz --no-shrink --ops {calls}") for mode in modes]
+    jobs = [(modes[0], "/hello"), *fuzzed]
+    words = (("--memory", "1024", f"--append={MODES[mode]} -- {job}".replace("= ", "=")) for mode, job in jobs)
+    for (mode, job), one in zip(jobs, side_by_side(words, _file(None, KERNEL_TESTS)), strict=True):
+        problem = undone(one) or unlike(mode, one.counted["counters"])
+        if not problem and (mode, job) in fuzzed:
+            problem = unshown(mode, one.console)
+        if problem:
+            return False, f"{mode}: {job}: {problem}"
+    return True, f"{calls} operations of the fuzzer of kernels ({', '.join(modes)}) as its model has them\n"
+
+
+def undone(ended: Ended) -> str:
+    """What is wrong with a run of a program that tests a kernel; empty if it is well."""
+    if ended.status == 0 and PROGRAM_DONE in ended.console.splitlines():
+        return ""
+    return f"{ended.console}\n{ended.report}\nthe run is not well: status {ended.status}, `{PROGRAM_DONE}` expected\n"
 
 
 def unshown(mode: str, console: str) -> str:

@@ -30,6 +30,7 @@ HUGEPAGE = 2 << 20
 PREFIX_KERNEL = "linux-prefix"
 NEWEST_KERNEL = "linux-newest-prefix"
 ITANIUM_FUZZ = 2000
+ITANIUM_SEMANTICS = 3000
 NO_ITANIUM_LINUX = (
     "NOT SHOWN on this machine: Linux for Itanium, as its compiler and its kernel are not built here: `make itanium` "
     "builds them in about 25 minutes, and `bin/abh test itanium` shows all of it\n"
@@ -171,6 +172,7 @@ def _itanium() -> Ended:
         lambda: Ended(*itanium.boots_alike()),
         lambda: Ended(*thesis.checks()),
         lambda: Ended(*itanium.fuzz(ITANIUM_FUZZ)),
+        lambda: Ended(*itanium.semantics(ITANIUM_SEMANTICS)),
         lambda: Ended(*itanium.torture()),
         lambda: Ended(*itanium.cells()),
     )
@@ -356,9 +358,9 @@ STAGES = {
         Stage("itanium", "the Itanium machine: its crates, GCC's tests of execution, Linux booted twice, cells", 3,
               _itanium, ("hypervisor/itanium", "hypervisor/mmu-model", "tests/itanium", "kernel-patches/6.1-ia64",
                          "vm-configs/kconfig/linux-ia64", "vm-configs/policies/itanium", "workloads/itanium",
-                         "agent/ia64", "recipes"),
+                         "agent/ia64", "tests/kernel", "glibc-patches/2.36", "recipes"),
               ("itanium-tests", "itanium-torture-tests", "itanium-torture-linux", "itanium", "linux-ia64",
-               "itanium-initramfs", "ia64-initramfs")),
+               "itanium-initramfs", "ia64-initramfs", "itanium-kernel-tests")),
         Stage("policy", "per-VM policy on a real libvirt, with KVM, with Xen: hook, lies, hostile names", 18, _policy,
               ("abh", "vm-configs", "tests/policy", "tests/hosts", "docs/policy.md"),
               ("linux", "xen", "qemu", "libvirt-image", "libvirt-initramfs", "libvirt-tests"), ("libvirt", "cluster"),

@@ -6,8 +6,8 @@
  *	run WORD ...		run a program; its status is printed
  *	limit SECONDS		of the programs that follow
  *
- * What it says begins with "TEST ". Programs write to the console. Where the kernel's command line ends with `-- PROGRAM
- * WORD ...`, that is run, and no job is needed.
+ * What it says begins with "TEST ". Programs write to the console. Where the kernel's command line ends with
+ * `-- PROGRAM WORD ...`, that is run, and no job is needed.
  */
 #include <errno.h>
 #include <fcntl.h>

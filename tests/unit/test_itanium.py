@@ -47,6 +47,17 @@ def test_random_calls_without_a_superpage_show_nothing_of_one() -> None:
     assert "none expected" in itanium.unshown("sf", console.format(0))
 
 
+def test_superpages_are_also_read_where_the_fuzzer_of_kernels_tells_of_them() -> None:
+    assert itanium.unshown("lf-lp", "counted: 64K faulted 3 failed 0 demoted 1\n") == ""
+    assert "none expected" in itanium.unshown("lf", "counted: 64K faulted 3 failed 0 demoted 1\n")
+
+
+def test_a_program_that_tests_a_kernel_is_well_when_its_status_says_so() -> None:
+    assert itanium.undone(replace(WELL, console=f"PASS\n{itanium.PROGRAM_DONE}\nTEST end well\n")) == ""
+    assert "status 1" in itanium.undone(replace(WELL, status=1, console=f"{itanium.PROGRAM_DONE}\n"))
+    assert "expected" in itanium.undone(replace(WELL, console="FAIL: a page\nTEST status 1\nTEST end well\n"))
+
+
 def test_programs_that_fail_under_linux_are_those_that_are_known() -> None:
     console = "torture: t/O2/pr1 ended by signal 11\ntorture: 7 programs, 1 failed\n"
     assert itanium.tortured(console, {"O2/pr1"}) == (True, "7 programs, 1 failed\n")
