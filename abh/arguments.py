@@ -168,6 +168,12 @@ def _itanium_modes() -> list[str]:
     return list(spec.policies(group="itanium"))
 
 
+def _itanium_pages() -> list[str]:
+    from abh.verify import itanium
+
+    return [str(kib) for kib in itanium.sizes()]
+
+
 def _itanium_programs() -> list[str]:
     from abh.paths import CHECKOUT
     from abh.schema import thesis
@@ -207,6 +213,7 @@ NAMES: dict[str, Callable[[], list[str]]] = {
     "stage": _stages,
     "experiment": _experiments,
     "itanium-mode": _itanium_modes,
+    "itanium-pages": _itanium_pages,
     "itanium-program": _itanium_programs,
     "xen-test": _xen_tests,
 }
@@ -270,6 +277,19 @@ def add_cell(parser: argparse.ArgumentParser, word: str, **options: Any) -> None
     """An argument that names a run."""
     options.setdefault("help", "`abh list` shows the names")
     completed(parser.add_argument(word, metavar=CELL_FORM, type=cell, **options), CELL)
+
+
+def add_itanium_pages(parser: argparse.ArgumentParser) -> None:
+    """`--pages`: which of the Itanium machine's own kernels."""
+    kind = "itanium-pages"
+    pages = parser.add_argument(
+        "--pages",
+        type=name(kind),
+        default="16",
+        metavar="KIB",
+        help="base pages of the bench's own kernel and RAM disk (default: %(default)s)",
+    )
+    completed(pages, kind)
 
 
 @contextlib.contextmanager

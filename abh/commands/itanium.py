@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory", type=arguments.whole(128, 1 << 20), default=512, metavar="MIB", help="default: %(default)s"
     )
+    arguments.add_itanium_pages(parser)
     parser.add_argument("--append", default="", metavar="TEXT", help="more words of the kernel's command line")
     parser.add_argument(
         "--instructions",
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             raise AbhError("no such file", where=path, status=Status.USAGE)
     words = ["--memory", str(args.memory), "--instructions", str(args.instructions), f"--append={args.append}"]
     with output.report(args.json) as report:
-        ended = itanium.run(words, kernel=args.kernel, ramdisk=args.ramdisk, live=True)
+        ended = itanium.run(words, kernel=args.kernel, ramdisk=args.ramdisk, live=True, pages=int(args.pages))
         report.update(status=ended.status, **ended.counted)
         if args.bench and ended.counted:
             print(json.dumps(_speed(ended.counted)))

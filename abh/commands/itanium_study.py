@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "program", nargs="*", type=arguments.name("itanium-program"), help="which of them (default: all)"
     )
     arguments.completed(names, "itanium-program")
+    arguments.add_itanium_pages(parser)
     output.add_json(parser)
 
 
@@ -32,10 +33,11 @@ def run(args: argparse.Namespace) -> int:
     from abh.schema.thesis import programs
     from abh.verify import thesis
 
-    known = programs()
+    pages = int(args.pages)
+    known = {name: thesis.of_pages(program, pages) for name, program in programs().items()}
     chosen = [known[name] for name in args.program or known]
     with output.report(args.json) as report:
-        rows = thesis.study((program, mode) for program in chosen for mode in thesis.MODES)
+        rows = thesis.study(((program, mode) for program in chosen for mode in thesis.MODES), pages)
         print(thesis.table(rows), LEGEND, sep="\n")
         for program in chosen:
             print(f"  {program.name}: {program.purpose} Thesis, {program.thesis}")
@@ -43,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
         print(wrong or "all bounds are kept")
         report.update(
             kind="counted",
+            pages_kib=pages,
             rows=[{"program": one.program, "mode": one.mode, **one.counted, "superpages": one.faulted} for one in rows],
             outside=wrong.splitlines(),
         )

@@ -11,6 +11,7 @@ from pydantic import Field
 from abh.paths import CHECKOUT
 from abh.schema.keys import Line, Positive, Sentence, Spec, checked
 from abh.schema.shelf import Shelf
+from abh.schema.strict import Strict
 
 Mode = Literal["none", "sf", "lf", "none-lp", "sf-lp", "lf-lp"]
 Counter = Literal["instructions", "uncollected", "misses", "walked", "ended", "faults", "nested"]
@@ -28,6 +29,19 @@ Rounds = Annotated[tuple[Positive, ...], checked(_rises, "two numbers of rounds,
 Range = Annotated[tuple[int, ...], checked(_is_range, "the least and the greatest number")]
 Size = Annotated[str, checked(re.compile(r"[1-9][0-9]*K").fullmatch, "a size as /proc/superpages has it, as 64K")]
 Count = Annotated[int, checked(lambda number: number >= 0, "a whole number from 0")]
+Largest = Annotated[str, checked(bool, "a page size, as 16M")]
+Faulted = dict[Size, Count]
+Bounds = dict[Mode, dict[Counter, Range]]
+Pages = Literal["4k", "64k"]
+
+
+class Otherwise(Strict):
+    """What of a program is otherwise under a kernel with other base pages; its counts there are these alone."""
+
+    superpages: Largest | None = None  # None: as there
+    words: Line | None = None
+    faulted: Faulted = Field(default_factory=dict)
+    bounds: Bounds = Field(default_factory=dict)
 
 
 class Program(Spec):
@@ -35,12 +49,13 @@ class Program(Spec):
 
     thesis: Sentence  # where in the thesis, and what it says there
     rounds: Rounds  # of two runs: what is between them is counted
-    superpages: Annotated[str, checked(bool, "a page size, as 16M")] = "16M"  # the largest
+    superpages: Largest = "16M"  # the largest
     words: Line = ""  # more of the kernel's command line
     quick: bool = False  # its bounds are part of the stage `itanium`
     slice: bool = False  # and of the quick stage `itanium-slice`
-    faulted: dict[Size, Count] = Field(default_factory=dict)  # superpages of each size that a round gets, where it may
-    bounds: dict[Mode, dict[Counter, Range]] = Field(default_factory=dict)  # of what a round counts
+    faulted: Faulted = Field(default_factory=dict)  # superpages of each size that a round gets, where it may
+    bounds: Bounds = Field(default_factory=dict)  # of what a round counts
+    pages: dict[Pages, Otherwise] = Field(default_factory=dict)  # under a kernel with other base pages
 
 
 SHELF = Shelf("program of the thesis", Program, "tests/itanium/thesis/*.toml")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from abh.schema import spec
 from abh.schema.result import Result
 from abh.study import itanium as study
 from abh.study.cell import Cell
+from abh.study.itanium import PAGE_KIB
 
 KERNEL, RAMDISK = ("linux-ia64", itanium.KERNEL_FILE), ("itanium-initramfs", itanium.RAMDISK_FILE)
+OF_PAGES = re.compile(rf"{KERNEL[0]}-(\d+)k")  # the same kernel with base pages of so many KiB
 TORTURE = ("itanium-torture-linux", itanium.RAMDISK_FILE)
 KERNEL_TESTS = ("itanium-kernel-tests", itanium.RAMDISK_FILE)
 KNOWN_FAILURES = paths.CHECKOUT / "tests/itanium/known-failures"
@@ -28,6 +31,7 @@ STEP = ("ok ", "FAILED ", "init: ")  # how its lines begin that are the same in 
 
 # What the walker does (kernel-patches/6.1-ia64/vhpt), without superpages and with them, and the kernel's words for it.
 MODES = {name: each.guest.cmdline for name, each in spec.policies(group="itanium").items()}
+LARGEST = "16M"  # superpage of these words
 # Of /proc/superpages, as it is and as the fuzzer of kernels tells of it.
 SUPERPAGES = re.compile(r"^(?:counted: )?\d+K faulted (\d+) failed \d+ demoted (\d+)", re.MULTILINE)
 NOTHING = "none of GCC's programs ran"
@@ -42,39 +46,69 @@ def _file(named: Path | None, of: tuple[str, str]) -> Path:
     return named.absolute() if named else components.path_of(of[0]) / of[1]
 
 
+def sizes() -> list[int]:
+    """Base pages that there is a kernel for, in KiB."""
+    found = [match for name in components.COMPONENTS if (match := OF_PAGES.fullmatch(name))]
+    return sorted([PAGE_KIB, *(int(match[1]) for match in found)])
+
+
+def _of_pages(of: tuple[str, str], kib: int) -> tuple[str, str]:
+    return of if kib == PAGE_KIB else (f"{of[0]}-{kib}k", of[1])
+
+
+def largest(pages: int) -> str:
+    """The largest superpage that a kernel with these base pages is told of: 16 MiB, or as far as it has any."""
+    return LARGEST if pages >= PAGE_KIB else "1M"
+
+
+def words(mode: str, pages: int = PAGE_KIB, more: str = "", superpages: str = "") -> str:
+    """What a kernel with these base pages is told for a mode. superpages: the largest, if not the usual one."""
+    told = MODES[mode].replace(f"={LARGEST}", f"={superpages or largest(pages)}")
+    return f"{told} {more}".strip()
+
+
 def run(
-    words: Sequence[str] = (), *, kernel: Path | None = None, ramdisk: Path | None = None, live: bool = False
+    words: Sequence[str] = (),
+    *,
+    kernel: Path | None = None,
+    ramdisk: Path | None = None,
+    live: bool = False,
+    pages: int = PAGE_KIB,
 ) -> Ended:
     """Starts the machine with these options, and the bench's own kernel and RAM disk where none is named.
 
-    live: what it prints is seen as it comes, and not kept.
+    live: what it prints is seen as it comes, and not kept. pages: KiB of the kernel's base pages.
     """
-    return itanium.run(words, kernel=_file(kernel, KERNEL), ramdisk=_file(ramdisk, RAMDISK), live=live)
+    of_kernel, of_ramdisk = _of_pages(KERNEL, pages), _of_pages(RAMDISK, pages)
+    return itanium.run(words, kernel=_file(kernel, of_kernel), ramdisk=_file(ramdisk, of_ramdisk), live=live)
 
 
-def build() -> None:
+def build(pages: int = PAGE_KIB) -> None:
     """Builds the machine, its kernel and its RAM disk before machines that run side by side ask for them."""
-    for name in (itanium.COMPONENT, KERNEL[0], RAMDISK[0]):
+    for name in (itanium.COMPONENT, _of_pages(KERNEL, pages)[0], _of_pages(RAMDISK, pages)[0]):
         components.path_of(name)
 
 
-def side_by_side(runs: Iterable[Sequence[str]], ramdisk: Path | None = None) -> list[Ended]:
+def side_by_side(runs: Iterable[Sequence[str]], pages: int = PAGE_KIB, ramdisk: Path | None = None) -> list[Ended]:
     """How runs of the machine with these options end, in their order: as many at a time as there are processors."""
-    build()
+    build(pages)
     with ThreadPoolExecutor(schedule.processors()) as pool:
-        return list(pool.map(lambda words: run(words, ramdisk=ramdisk), runs))
+        return list(pool.map(partial(run, pages=pages, ramdisk=ramdisk), runs))
 
 
-def boots_alike(modes: Sequence[str] = tuple(MODES)) -> tuple[bool, str]:
-    """Whether the kernel boots to the end of its test, twice with the same console and counts, in each of these modes;
-    and what is to say."""
+def boots_alike(modes: Sequence[str] = tuple(MODES), pages: int = PAGE_KIB) -> tuple[bool, str]:
+    """Whether the kernel with these base pages boots to the end of its test, twice with the same console and counts, in
+    each of these modes; and what is to say."""
     said, steps = [], {}
-    ended = side_by_side([f"--append={MODES[mode]}"] for mode in modes for _ in "12")
+    ended = side_by_side(([f"--append={words(mode, pages)}"] for mode in modes for _ in "12"), pages)
     for mode, one, other in zip(modes, ended[::2], ended[1::2], strict=True):
         if problem := fault(one) or differ(one, other) or unlike(mode, one.counted["counters"]):
-            return False, f"{mode}: {problem}"
+            return False, f"pages of {pages} KiB, {mode}: {problem}"
         steps[mode] = [line for line in one.console.splitlines() if line.startswith(STEP)]
-        said.append(f"Linux boots ({mode}) and ends after {one.counted['instructions']} instructions, twice\n")
+        said.append(
+            f"Linux with pages of {pages} KiB boots ({mode}) and ends after {one.counted['instructions']} instructions,"
+            " twice\n"
+        )
     first, *others = steps
     unequal = [mode for mode in others if steps[mode] != steps[first]]
     if unequal:
@@ -97,14 +131,15 @@ def unlike(mode: str, counters: Mapping[str, Any]) -> str:
     return "".join(f"{what}: {counters}\n" for what, holds in wrong.items() if holds)
 
 
-def fuzz(calls: int, modes: Sequence[str] = tuple(MODES)) -> tuple[bool, str]:
+def fuzz(calls: int, modes: Sequence[str] = tuple(MODES), pages: int = PAGE_KIB) -> tuple[bool, str]:
     """Whether so many random calls of memory (tests/itanium/fuzz) do what a plain model says, in each of these modes;
     what is to say."""
-    ended = side_by_side([f"--append={MODES[mode]} fuzz {calls}".replace("= ", "=")] for mode in modes)
+    ended = side_by_side(([f"--append={words(mode, pages, f'fuzz {calls}')}"] for mode in modes), pages)
     for mode, one in zip(modes, ended, strict=True):
         if problem := fault(one) or unlike(mode, one.counted["counters"]) or unshown(mode, one.console):
-            return False, f"{mode}: {problem}"
-    return True, f"{calls} random calls of memory ({', '.join(modes)}) as a plain model has them\n"
+            return False, f"pages of {pages} KiB, {mode}: {problem}"
+    where = f"pages of {pages} KiB; {', '.join(modes)}"
+    return True, f"{calls} random calls of memory ({where}) as a plain model has them\n"
 
 
 def semantics(calls: int, modes: Sequence[str] = tuple(MODES)) -> tuple[bool, str]:
@@ -112,8 +147,8 @@ def semantics(calls: int, modes: Sequence[str] = tuple(MODES)) -> tuple[bool, st
     modes, and a program finds in the C library what it looks for; what is to say."""
     fuzzed = [(mode, f"/fuzz --no-shrink --ops {calls}") for mode in modes]
     jobs = [(modes[0], "/hello"), *fuzzed]
-    words = (("--memory", "1024", f"--append={MODES[mode]} -- {job}".replace("= ", "=")) for mode, job in jobs)
-    for (mode, job), one in zip(jobs, side_by_side(words, _file(None, KERNEL_TESTS)), strict=True):
+    runs = (("--memory", "1024", f"--append={words(mode, more=f'-- {job}')}") for mode, job in jobs)
+    for (mode, job), one in zip(jobs, side_by_side(runs, ramdisk=_file(None, KERNEL_TESTS)), strict=True):
         problem = undone(one) or unlike(mode, one.counted["counters"])
         if not problem and (mode, job) in fuzzed:
             problem = unshown(mode, one.console)
@@ -143,8 +178,8 @@ def unshown(mode: str, console: str) -> str:
 def torture(levels: Sequence[str] = ("O2",), mode: str = "lf-lp") -> tuple[bool, str]:
     """Whether of GCC's tests of execution, compiled with these options, those that fail under Linux are those that are
     known to; what is to say."""
-    words = f"--append={MODES[mode]} {' '.join(levels)}".replace("= ", "=")
-    ended = run(("--memory", "1024", words), ramdisk=_file(None, TORTURE))
+    line = f"--append={words(mode, more=' '.join(levels))}"
+    ended = run(("--memory", "1024", line), ramdisk=_file(None, TORTURE))
     if problem := fault(ended) or unlike(mode, ended.counted["counters"]):
         return False, problem
     lines = KNOWN_FAILURES.read_text().splitlines()

@@ -31,6 +31,7 @@ PREFIX_KERNEL = "linux-prefix"
 NEWEST_KERNEL = "linux-newest-prefix"
 ITANIUM_FUZZ = 2000
 ITANIUM_SEMANTICS = 3000
+ITANIUM_FUZZ_OF_PAGES = 800  # with other base pages, each: a page of 64 KiB is many words
 NO_ITANIUM_LINUX = (
     "NOT SHOWN on this machine: Linux for Itanium, as its compiler and its kernel are not built here: `make itanium` "
     "builds them in about 25 minutes, and `bin/abh test itanium` shows all of it\n"
@@ -173,6 +174,7 @@ def _itanium() -> Ended:
         lambda: Ended(*thesis.checks()),
         lambda: Ended(*itanium.fuzz(ITANIUM_FUZZ)),
         lambda: Ended(*itanium.semantics(ITANIUM_SEMANTICS)),
+        lambda: Ended(*thesis.other_pages(ITANIUM_FUZZ_OF_PAGES)),
         lambda: Ended(*itanium.torture()),
         lambda: Ended(*itanium.cells()),
     )
@@ -355,12 +357,14 @@ STAGES = {
               ("abh", "tests/hosts", "tests/unit"), roots=("cluster",)),
         Stage("model", "the MMU model's own tests", 0.1, partial(_cargo, "mmu-tests"),
               ("hypervisor/mmu-model", "recipes"), ("mmu-tests",)),
-        Stage("itanium", "the Itanium machine: its crates, GCC's tests of execution, Linux booted twice, cells", 3,
+        Stage("itanium", "the Itanium machine: its crates, GCC's tests of execution, Linux booted twice, cells", 4,
               _itanium, ("hypervisor/itanium", "hypervisor/mmu-model", "tests/itanium", "kernel-patches/6.1-ia64",
-                         "vm-configs/kconfig/linux-ia64", "vm-configs/policies/itanium", "workloads/itanium",
+                         "vm-configs/kconfig/linux-ia64", "vm-configs/kconfig/linux-ia64-4k",
+                         "vm-configs/kconfig/linux-ia64-64k", "vm-configs/policies/itanium", "workloads/itanium",
                          "agent/ia64", "tests/kernel", "glibc-patches/2.36", "recipes"),
               ("itanium-tests", "itanium-torture-tests", "itanium-torture-linux", "itanium", "linux-ia64",
-               "itanium-initramfs", "ia64-initramfs", "itanium-kernel-tests")),
+               "linux-ia64-4k", "linux-ia64-64k", "itanium-initramfs", "itanium-initramfs-4k", "itanium-initramfs-64k",
+               "ia64-initramfs", "itanium-kernel-tests")),
         Stage("policy", "per-VM policy on a real libvirt, with KVM, with Xen: hook, lies, hostile names", 18, _policy,
               ("abh", "vm-configs", "tests/policy", "tests/hosts", "docs/policy.md"),
               ("linux", "xen", "qemu", "libvirt-image", "libvirt-initramfs", "libvirt-tests"), ("libvirt", "cluster"),

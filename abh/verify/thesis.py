@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, get_args
 
 from abh.errors import AbhError
-from abh.schema.thesis import Counter, Mode, Program, programs
+from abh.schema.thesis import Counter, Mode, Otherwise, Program, programs
+from abh.study.itanium import PAGE_KIB
 from abh.verify import itanium
 
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -51,19 +53,33 @@ def superpages(console: str) -> dict[str, int]:
     return {size: int(count) for size, count in FAULTED.findall(console)}
 
 
+def of_pages(program: Program, kib: int) -> Program:
+    """The program as it is under a kernel with base pages of so many KiB."""
+    if kib == PAGE_KIB:
+        return program
+    other = {str(pages): each for pages, each in program.pages.items()}.get(f"{kib}k", Otherwise())
+    usual = itanium.largest(kib) if program.superpages == itanium.LARGEST else program.superpages
+    here = {
+        "superpages": usual if other.superpages is None else other.superpages,
+        "words": program.words if other.words is None else other.words,
+    }
+    return program.model_copy(update={**here, "faulted": other.faulted, "bounds": other.bounds})
+
+
 def _words(program: Program, mode: Mode, rounds: int) -> str:
-    superpages = itanium.MODES[mode].replace("=16M", f"={program.superpages}")
-    return f"{superpages} {program.words} {program.name} {rounds}".strip()
+    more = f"{program.words} {program.name} {rounds}".strip()
+    return itanium.words(mode, more=more, superpages=program.superpages)
 
 
-def _check(ended: itanium.Ended, program: Program, mode: Mode, rounds: int) -> None:
+def _check(ended: itanium.Ended, program: Program, mode: Mode, rounds: int, pages: int) -> None:
     if problem := itanium.fault(ended) or itanium.unlike(mode, ended.counted["counters"]):
         raise AbhError(
             "a program of the thesis did not end well",
             where=f"{program.path}, mode {mode}, {rounds} rounds",
             got=problem.strip().splitlines()[-1],
             expected=itanium.WELL,
-            next_step=f"look at its console: bin/abh itanium --append='{_words(program, mode, rounds)}'",
+            next_step="look at its console: "
+            f"bin/abh itanium --pages {pages} --append='{_words(program, mode, rounds)}'",
             tail=problem,
         )
 
@@ -77,12 +93,13 @@ def row(program: Program, mode: Mode, few: itanium.Ended, many: itanium.Ended) -
     return Row(program.name, mode, of_round, {size: (most[size] - least[size]) / rounds for size in most})
 
 
-def study(pairs: Iterable[tuple[Program, Mode]]) -> list[Row]:
-    """A row for each program and mode, in this order; as many machines run as there are processors."""
+def study(pairs: Iterable[tuple[Program, Mode]], pages: int = PAGE_KIB) -> list[Row]:
+    """A row for each program and mode, in this order, under a kernel with these base pages, which the programs are of;
+    as many machines run as there are processors."""
     wanted = [(program, mode, rounds) for program, mode in pairs for rounds in program.rounds]
-    ended = itanium.side_by_side([f"--append={_words(*each)}"] for each in wanted)
+    ended = itanium.side_by_side(([f"--append={_words(*each)}"] for each in wanted), pages)
     for one, each in zip(ended, wanted, strict=True):
-        _check(one, *each)
+        _check(one, *each, pages)
     two = zip(wanted[::2], ended[::2], ended[1::2], strict=True)
     return [row(program, mode, few, many) for (program, mode, _), few, many in two]
 
@@ -102,13 +119,35 @@ def outside(program: Program, one: Row) -> str:
     )
 
 
-def checks(*, slice_alone: bool = False) -> tuple[bool, str]:
-    """Whether the quick programs, or those of the slice, count what they must in the modes that have bounds; and what
-    is to say."""
-    quick = {one.name: one for one in programs().values() if (one.slice if slice_alone else one.quick)}
-    rows = study((program, mode) for program in quick.values() for mode in MODES if mode in program.bounds)
+def checks(*, slice_alone: bool = False, pages: int = PAGE_KIB) -> tuple[bool, str]:
+    """Whether the quick programs, or those of the slice, count what they must in the modes that have bounds, under a
+    kernel with these base pages; and what is to say."""
+    chosen = (one for one in programs().values() if (one.slice if slice_alone else one.quick))
+    quick = {one.name: of_pages(one, pages) for one in chosen}
+    rows = study(((program, mode) for program in quick.values() for mode in MODES if mode in program.bounds), pages)
     wrong = "".join(outside(quick[one.program], one) for one in rows)
-    return bool(rows) and not wrong, wrong or f"{len(rows)} counts of the thesis' programs within their bounds\n"
+    return bool(rows) and not wrong, (
+        wrong or f"pages of {pages} KiB: {len(rows)} counts of the thesis' programs within their bounds\n"
+    )
+
+
+def other_pages(calls: int) -> tuple[bool, str]:
+    """Whether kernels with other base pages boot, count what they must, and do what a plain model says of so many
+    random calls of memory, where handlers differ most: with superpages, and with no walker. What is to say."""
+    said = ""
+    for pages in itanium.sizes():
+        if pages == PAGE_KIB:
+            continue
+        for show in (
+            partial(itanium.boots_alike, ("none", "none-lp", "sf-lp", "lf-lp"), pages),
+            partial(checks, pages=pages),
+            partial(itanium.fuzz, calls, ("sf-lp", "lf-lp"), pages),
+        ):
+            well, text = show()
+            said += text
+            if not well:
+                return False, said
+    return True, said
 
 
 def table(rows: Iterable[Row]) -> str:

@@ -38,6 +38,13 @@ def test_a_walker_counts_what_its_mode_can_have() -> None:
     assert "always there" in itanium.unlike("sf", walked)
 
 
+def test_a_kernel_with_other_base_pages_is_told_sizes_that_it_has() -> None:
+    assert itanium.sizes() == [4, 16, 64]
+    assert itanium.words("lf-lp") == "vhpt=lf superpages=16M"
+    assert itanium.words("lf-lp", 4, "fuzz 7") == "vhpt=lf superpages=1M fuzz 7"
+    assert itanium.words("sf", 64, "fuzz 7") == "fuzz 7"
+
+
 def test_random_calls_without_a_superpage_show_nothing_of_one() -> None:
     console = "64K faulted 3 failed 0 demoted 0\n256K faulted 0 failed 0 demoted {}\n"
     assert itanium.unshown("sf-lp", console.format(1)) == ""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,38 @@ def test_a_count_outside_its_bounds_is_named() -> None:
     assert "strided        sf                   0" in thesis.table([good])
 
 
+def test_a_program_under_other_base_pages_is_as_its_table_for_them_says() -> None:
+    known = files.programs()
+    assert thesis.of_pages(known["strided"], 16) is known["strided"]
+    wide = thesis.of_pages(known["strided"], 64)
+    assert (wide.superpages, wide.bounds["sf"]["walked"]) == ("256K", (470, 500))
+    assert "none" in known["strided"].bounds and "none" not in wide.bounds
+    narrow = thesis.of_pages(known["edges"], 4)
+    assert (narrow.superpages, narrow.faulted["8K"]) == ("1M", 2)
+    assert thesis.of_pages(known["medium"], 4).superpages == "64K"
+    assert thesis.of_pages(known["hugetlb"], 64).words == "hugepagesz=256K hugepages=256"
+    bare = thesis.of_pages(known["linear"], 64)
+    assert (bare.superpages, bare.bounds, bare.faulted) == ("16M", {}, {})
+
+
+@pytest.mark.parametrize("wrong", ["", "boots_alike", "checks", "fuzz"])
+def test_other_base_pages_are_shown_until_something_is_wrong(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    def shows(name: str) -> Callable[..., tuple[bool, str]]:
+        def show(*words: object, pages: int = 0) -> tuple[bool, str]:
+            kib = pages or words[-1]
+            return (name, kib) != (wrong, 64), f"{name} {kib}\n"
+
+        return show
+
+    monkeypatch.setattr(itanium, "boots_alike", shows("boots_alike"))
+    monkeypatch.setattr(itanium, "fuzz", shows("fuzz"))
+    monkeypatch.setattr(thesis, "checks", shows("checks"))
+    every = [f"{name} {kib}" for kib in (4, 64) for name in ("boots_alike", "checks", "fuzz")]
+    well, said = thesis.other_pages(7)
+    assert well == (not wrong)
+    assert said.splitlines() == (every[: every.index(f"{wrong} 64") + 1] if wrong else every)
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -70,6 +103,8 @@ def test_a_count_outside_its_bounds_is_named() -> None:
         ("rounds = [1, 2]\n[bounds.xx]\nmisses = [1, 2]", "bounds.xx"),
         ("rounds = [1, 2]\n[bounds.sf]\nmisses = [2, 1]", "the least and the greatest"),
         ("rounds = [1, 2]\n[bounds.sf]\nmissed = [1, 2]", "bounds.sf.missed"),
+        ("rounds = [1, 2]\n[pages.8k]\nwords = ''", "pages.8k"),
+        ("rounds = [1, 2]\n[pages.4k]\nword = ''", "pages.4k.word"),
     ],
 )
 def test_a_file_that_is_wrong_is_named_with_its_key(tmp_path: Path, line: str, said: str) -> None:
