@@ -30,7 +30,7 @@ HUGEPAGE = 2 << 20
 PREFIX_KERNEL = "linux-prefix"
 NEWEST_KERNEL = "linux-newest-prefix"
 ITANIUM_FUZZ = 2000
-ITANIUM_SEMANTICS = 3000
+ITANIUM_SEMANTICS = 1000
 ITANIUM_FUZZ_OF_PAGES = 800  # with other base pages, each: a page of 64 KiB is many words
 NO_ITANIUM_LINUX = (
     "NOT SHOWN on this machine: Linux for Itanium, as its compiler and its kernel are not built here: `make itanium` "
