@@ -220,6 +220,7 @@ NAMES: dict[str, Callable[[], list[str]]] = {
 # Kinds whose names are no words for people.
 WORDS = {
     "itanium-mode": "mode of the Itanium machine",
+    "itanium-pages": "size of base pages of the Itanium machine",
     "itanium-program": "program of the thesis",
     "xen-test": "test of Xen",
 }

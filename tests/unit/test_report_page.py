@@ -238,10 +238,10 @@ def test_the_command_without_results(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_refuses_a_file_for_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study, "read_plan", lambda checkout: matrix.PLAN)
     matrix.write(tmp_path / "measured")
     (tmp_path / "file").write_text("")
-    with pytest.raises(AbhError, match="cannot be written") as caught:
+    with pytest.raises(SystemExit) as caught:
         command("--results", str(tmp_path / "measured"), "--out", str(tmp_path / "file"))
-    assert "--out" in str(caught.value.next_step)
+    assert caught.value.code == 2
