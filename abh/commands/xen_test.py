@@ -32,13 +32,14 @@ ASKED = ("canary", "fuzz", "wide")  # run when asked for
 # Of a guest at work, which is so for as long as a save takes.
 ROUNDS = {"churn": 3000, "wide": 3}
 # One that is saved has given memory back. A live migration lets it go on meanwhile: it sees itself when it is over.
-# Of a Linux guest all superpages are taken back and given again, so often that thousands are.
+# Of a Linux guest all superpages are taken back and given again, so often that thousands are. What is watched maps
+# nothing anew, so that what becomes of its superpages is Xen's doing.
 SO = {
     "save": "rounds=3000 holes=1", "migrate": "rounds=400 moved=1", "turns": "rounds=100 spreads=0 turns=100",
+    "dirty": "rounds=3000 still=1", "pin": "rounds=3000 still=1", "vain": "rounds=3000",
 }  # fmt: skip
-PIECES = "pieces"
 # Of what shows with each paging alike, and of what takes long and is for superpages.
-ONE_VARIANT = (PIECES, "unrestored", "turns")
+ONE_VARIANT = ("pieces", "unrestored", "turns", "vain")
 # Of an adversary that is one guest: the more often a superpage was given up, the longer it waits to be whole again. Of
 # 4,000 operations 178 superpages were made, of 12,000 346 (counted).
 OPERATIONS = 20000
@@ -56,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=arguments.name("xen-test"),
         metavar="TEST",
-        help="a folder of tests/xen, save, pieces, unrestored, migrate, dirty, turns, pin, switch, drop, destroy,"
-        " refuse (default: all that end)",
+        help="a folder of tests/xen, save, pieces, unrestored, migrate, dirty, turns, vain, pin, switch, drop,"
+        " destroy, refuse (default: all that end)",
     )
     arguments.completed(tests, "xen-test")
     parser.add_argument("--debug", action="store_true", help="Xen with its assertions")
@@ -148,7 +149,7 @@ def _beside(name: str, variant: str) -> list[str]:
 def run(args: argparse.Namespace) -> int:
     """Run them; status 1 if something does not hold."""
     from abh.build import components
-    from abh.verify import xen
+    from abh.verify import xen, xen_counted
 
     if args.seed is not None and not args.fuzz:
         raise arguments.wrong("--seed is of the adversary", got="--seed without --fuzz", next_step="add --fuzz N")
@@ -182,7 +183,7 @@ def run(args: argparse.Namespace) -> int:
                 print(f"    MMU model: {' '.join(f'{name}={count}' for name, count in each.checked.items())}")
             if each.outcome != "success" or each.variant.startswith(("draws:", "drop:")):
                 print("".join(f"    {line}\n" for line in each.said), end="")
-        ended.complaints += unshown(ended.verdicts)
+        ended.complaints += xen_counted.unshown(ended.verdicts)
         for line in ended.complaints:
             print(f"xen-test: {line}")
         report.update(passed=ended.passed, complaints=ended.complaints, tests=[vars(each) for each in ended.verdicts])
@@ -216,74 +217,3 @@ def _mutants(args: argparse.Namespace) -> int:
         passed = all(found.as_said for found in seen)
         report.update(passed=passed, mutants=[vars(found) for found in seen])
     return Status.SUCCESS if passed else Status.FAILED
-
-
-# Counters that a test is for, and that are to be more than 0 where superpages are on; of all others, direct.
-SHOWN = {
-    "test:balloon": ("direct", "demoted_mapping", "promoted"),
-    "test:clean": ("direct", "demoted_fault"),
-    "test:grants": ("direct", "demoted_mapping"),
-    "test:tables": ("direct", "demoted_table"),
-    "test:linux": ("direct", "demoted_table", "promoted"),
-    "test:pod": ("direct", "demoted_mapping"),
-    "save:churn": ("before_live", "direct"),
-    "pieces:churn": ("before_live", "splintered_p2m"),
-    "migrate:churn": ("before_live", "direct"),
-    "dirty:churn": ("before_live", "during_splintered_dirty", "live"),
-    "pin:churn": ("before_live", "during_splintered_cache", "live"),
-    "switch:churn": ("before_live", "live"),
-    "turns:linux": ("demoted_table",),
-    "refuse:sizes": (),
-}
-# What Xen has of a domain, whatever its paging, and what of it by superpages: after these as much, and not less.
-RESTORED, MAPPED, HUGE = ("save:churn", "pieces:churn", "migrate:churn"), "host_mapped_kib", "p2m_huge_kib"
-# None, where each request for 2 MiB was refused; it is not repeated more often (libxenguest).
-REFUSALS = 16
-# And that are to be 0, though superpages are on.
-GONE = {"dirty:churn": "during_live", "switch:churn": "during_live", "turns:linux": "during_live"}
-# And that are to be so many: what its shadow had each time that all was taken back, what of it had splinters then, and
-# what was made.
-LEAST = {"turns:linux": dict.fromkeys(("taken_live", "splintered_dirty", "direct"), 2000)}
-
-
-def unshown(verdicts: list[xen.Verdict]) -> list[str]:
-    """Guests whose shadow had no superpage though they were on, or had one though they were off."""
-    from abh.verify import xen
-
-    found = []
-    for each in verdicts:
-        which = each.variant.split("~")[0].replace(xen.PAE, "")
-        if each.variant.endswith("-1"):
-            found += [f"{each.variant}: {what}" for what in _lacking(which, each.counters)]
-        if which in RESTORED:
-            found += [f"{each.variant}: {what}: {each.counters}" for what in _restored(which, each.counters)]
-        others = ("shadow_pages", "drop_ns", MAPPED, HUGE)
-        if each.variant.endswith("-0") and any(
-            count for name, count in each.counters.items() if not name.endswith(others)
-        ):
-            found.append(f"{each.variant}: superpages are off, and something was counted: {each.counters}")
-    return found
-
-
-def _lacking(which: str, counters: dict[str, int]) -> list[str]:
-    """What a guest whose superpages are on should have had, and had not."""
-    missing = [counter for counter in SHOWN.get(which, ("direct",)) if not counters.get(counter)]
-    found = []
-    if missing and not which.startswith("beside"):
-        found.append(f"superpages are on, and there were none of: {', '.join(missing)}")
-    if counters.get(GONE.get(which, "")):
-        found.append(f"{GONE[which]} is {counters[GONE[which]]}, not 0")
-    few = {name: least for name, least in LEAST.get(which, {}).items() if counters.get(name, 0) < least}
-    return found + [f"{name} is {counters.get(name, 0)}, not {least} or more" for name, least in few.items()]
-
-
-def _restored(which: str, counters: dict[str, int]) -> list[str]:
-    """What is wrong with the memory of a domain that was restored."""
-    mapped, huge = ([counters.get(when + name, 0) for when in ("before_", "")] for name in (MAPPED, HUGE))
-    found = [] if 0 < mapped[0] == mapped[1] else ["Xen does not have as much of it as before"]
-    if which.startswith(PIECES):
-        if huge[1] or not 0 < counters.get("refused", 0) <= REFUSALS:
-            found.append("2 MiB were refused, and it has some, or they were not asked for as often as they should")
-    elif not 0 < huge[0] <= huge[1]:
-        found.append("Xen has not by superpages what it had before")
-    return found

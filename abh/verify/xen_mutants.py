@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from abh.errors import AbhError, Status
 from abh.schema.strict import Strict, bad, did_you_mean, read_toml, validate
-from abh.verify import xen
+from abh.verify import xen, xen_counted
 
 FILE = xen.TESTS / "mutants/mutants.toml"
 
@@ -20,10 +20,10 @@ FILE = xen.TESTS / "mutants/mutants.toml"
 class Mutant(Strict):
     """What a debug key takes away, the jobs of tests/xen/run that are to show it, and how."""
 
-    key: Annotated[str, Field(pattern="^[1-9]$")]
+    key: Annotated[str, Field(pattern="^[1-9bfjky]$")]
     taken: str
     jobs: Annotated[tuple[str, ...], Field(min_length=1)]
-    shows: Literal["stale", "failure", "nothing"]
+    shows: Literal["stale", "failure", "counters", "nothing"]
     because: str | None = None  # nothing shows it
 
     @model_validator(mode="after")
@@ -84,11 +84,13 @@ def judged(mutant: Mutant, ended: xen.Ended) -> Seen:
         sum(each.checked.get(key, 0) for each in ended.verdicts) for key in ("stale", "entries", "mismatches")
     )
     well = all(each.outcome == "success" for each in ended.verdicts)
+    uncounted = xen_counted.unshown(ended.verdicts)
     as_said = {
         "stale": well and stale > 0,
         "failure": not well,
-        "nothing": ended.passed,
+        "counters": well and bool(uncounted),
+        "nothing": ended.passed and not uncounted,
     }[mutant.shows]
     outcomes = "; ".join(f"{each.variant} {each.outcome} {each.reason}".rstrip() for each in ended.verdicts)
-    told = f"{stale} stale, {other} addresses differ, of {entries} compared; {outcomes}"
+    told = "; ".join([f"{stale} stale, {other} addresses differ, of {entries} compared", outcomes, *uncounted])
     return Seen(mutant.key, as_said, stale, told)

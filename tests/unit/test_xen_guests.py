@@ -18,7 +18,7 @@ from abh.machine import emulated
 from abh.schema import spec
 from abh.study import cell
 from abh.verify import xen as xen_guests
-from abh.verify import xen_mutants
+from abh.verify import xen_counted, xen_mutants
 
 SAID = """ABH test
 ABH said test:sizes~shadow-1 sizes begins
@@ -61,12 +61,12 @@ def test_verdicts_of_the_jobs() -> None:
 
 def test_superpages_that_did_not_show_are_a_failure() -> None:
     on, off = (xen_guests.Verdict(f"test:sizes~shadow-{each}", "success") for each in (1, 0))
-    assert len(xen_test.unshown([on, off])) == 1
+    assert len(xen_counted.unshown([on, off])) == 1
     on.counters = {"direct": 1}
     off.counters = {"direct": 0, "shadow_pages": 7}
-    assert xen_test.unshown([on, off]) == []
+    assert xen_counted.unshown([on, off]) == []
     off.counters = {"splintered_p2m": 1}
-    assert len(xen_test.unshown([on, off])) == 1
+    assert len(xen_counted.unshown([on, off])) == 1
 
 
 def test_jobs() -> None:
@@ -79,12 +79,17 @@ def test_jobs() -> None:
     assert not any("canary" in job or "fuzz" in job or "test wide" in job for job in every)
     alone = [job for job in every if job.startswith("test ")]
     small = [name for name in xen_guests.names() if name.endswith(xen_guests.PAE)]
-    assert "linux" in xen_guests.names() and "linux-pae" not in small
-    assert len(alone) == (3 + 2) * (len(small) - len(xen_test.ASKED)) + 3
+    whole = [name for name in xen_guests.names() if name not in small]
+    assert {"linux", "upper", "modes-pae"} < {*small, *whole} and not {"linux-pae", "upper-pae", "modes"} & {
+        *small,
+        *whole,
+    }
+    assert len(alone) == 3 * (len(whole) - len(xen_test.ASKED)) + 2 * (len(small) - len(xen_test.ASKED))
     assert not any(job.split()[1:3] == ["sizes-pae", "hap"] for job in alone)
     assert "save churn shadow 1 rounds=3000 holes=1" in every
     assert [job for job in every if "pieces" in job] == ["pieces churn shadow 1 rounds=3000"]
     assert [job for job in every if "unrestored" in job] == ["unrestored churn shadow 1 rounds=3000"]
+    assert [job for job in every if "vain" in job] == ["vain tables shadow 1 rounds=3000"]
     assert [job for job in every if "turns" in job] == ["turns linux shadow 1 rounds=100 spreads=0 turns=100"]
     assert every[-2:] == list(xen_guests.REFUSED) == xen_test.jobs(_arguments(tests=["refuse"]))
     fuzz = xen_test.adversaries(_arguments(fuzz=7, seed=3, audit=True))
@@ -145,14 +150,14 @@ def test_guest_that_was_moved_has_its_superpages_again() -> None:
         "save:churn~shadow-0", "success", "", {"before_shadow_pages": 3, "before_direct": 0, **below}
     )
     nested = xen_guests.Verdict("migrate:churn~hap", "success", "", dict(below))
-    assert xen_test.unshown([on, off, nested]) == []
+    assert xen_counted.unshown([on, off, nested]) == []
     on.counters["direct"] = 0  # whoever restored it did not turn them on
     nested.counters["p2m_huge_kib"] -= 2048  # or 2 MiB page by page
-    assert len(xen_test.unshown([on, off, nested])) == 2
+    assert len(xen_counted.unshown([on, off, nested])) == 2
     nested.counters = below | {"host_mapped_kib": 95 << 10}  # or a page that it had given back
-    assert len(xen_test.unshown([on, off, nested])) == 2
+    assert len(xen_counted.unshown([on, off, nested])) == 2
     on.counters, off.counters, nested.counters = {"direct": 3, **below}, {"before_direct": 1, **below}, {}
-    assert len(xen_test.unshown([on, off, nested])) == 4
+    assert len(xen_counted.unshown([on, off, nested])) == 4
 
 
 def test_guest_that_was_restored_in_pieces_has_none() -> None:
@@ -160,24 +165,24 @@ def test_guest_that_was_restored_in_pieces_has_none() -> None:
     good = {"before_live": 3, "splintered_p2m": 2, "refused": 16, **mapped}
     for wrong in ({}, {"refused": 0}, {"refused": 17}, {"p2m_huge_kib": 2048}, {"host_mapped_kib": 90 << 10}):
         one = xen_guests.Verdict("pieces:churn~shadow-1", "success", "", good | wrong)
-        assert len(xen_test.unshown([one])) == bool(wrong)
+        assert len(xen_counted.unshown([one])) == bool(wrong)
 
 
 def test_guest_whose_writes_are_recorded_has_no_superpages_meanwhile() -> None:
     on = xen_guests.Verdict("dirty:churn~shadow-1", "success")
     on.counters = {"before_live": 12, "during_splintered_dirty": 12, "live": 12}
-    assert xen_test.unshown([on]) == []
+    assert xen_counted.unshown([on]) == []
     on.counters["during_live"] = 1
-    assert xen_test.unshown([on]) == ["dirty:churn~shadow-1: during_live is 1, not 0"]
+    assert xen_counted.unshown([on]) == ["dirty:churn~shadow-1: during_live is 1, not 0"]
 
 
 def test_guest_whose_superpages_come_and_go_has_thousands() -> None:
     enough = {"demoted_table": 9, **dict.fromkeys(("taken_live", "splintered_dirty", "direct"), 2000)}
     on = xen_guests.Verdict("turns:linux~shadow-1", "success", "", dict(enough))
-    assert xen_test.unshown([on]) == []
+    assert xen_counted.unshown([on]) == []
     for few in ("taken_live", "splintered_dirty", "direct"):
         on.counters = enough | {few: 1999}
-        assert xen_test.unshown([on]) == [f"turns:linux~shadow-1: {few} is 1999, not 2000 or more"]
+        assert xen_counted.unshown([on]) == [f"turns:linux~shadow-1: {few} is 1999, not 2000 or more"]
 
 
 CHECKED = [
@@ -303,8 +308,9 @@ def _mutant(shows: str) -> xen_mutants.Mutant:
     return xen_mutants.Mutant.model_validate(told | ({"because": "it is empty"} if shows == "nothing" else {}))
 
 
-def _ended(outcome: str = "success", stale: int = 0) -> xen_guests.Ended:
-    one = xen_guests.Verdict("test:sizes~shadow-1", outcome, "", checked={"entries": 7, "stale": stale})
+def _ended(outcome: str = "success", stale: int = 0, direct: int = 3) -> xen_guests.Ended:
+    checked, counters = {"entries": 7, "stale": stale}, {"direct": direct}
+    one = xen_guests.Verdict("test:sizes~shadow-1", outcome, "", checked=checked, counters=counters)
     return xen_guests.Ended([one], ["2 stale"] if stale else [])
 
 
@@ -318,6 +324,10 @@ def _ended(outcome: str = "success", stale: int = 0) -> xen_guests.Ended:
         ("failure", _ended(stale=2), False),
         ("nothing", _ended(), True),
         ("nothing", _ended(stale=2), False),
+        ("nothing", _ended(direct=0), False),
+        ("counters", _ended(direct=0), True),
+        ("counters", _ended(), False),
+        ("counters", _ended("failure", direct=0), False),
     ],
 )
 def test_whether_a_mutant_shows_as_its_file_says(shows: str, ended: xen_guests.Ended, as_said: bool) -> None:

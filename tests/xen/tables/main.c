@@ -39,6 +39,9 @@ void test(void)
 	for (uint64_t round = 0; round < rounds; round++) {
 		uint64_t offset = (draw(&state) & 511) * PAGE;
 
+		if (round % 16 == 0)
+			print("ABH test tables round %lu\n", round);
+
 		use_as_table(ARENA + offset, ARENA + SUPERPAGE, view + offset);
 		/* Data again: each page of the superpage can be written, and read back. */
 		for (uint64_t i = 0; i < 512; i += 17) {
