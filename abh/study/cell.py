@@ -63,6 +63,7 @@ REPORTED: dict[str, tuple[str, result.Kind]] = {
     "superpages_splintered_write": ("superpages", "counted"),
     "superpages_splintered_page": ("superpages", "counted"),
     "superpages_splintered_wait": ("superpages", "counted"),
+    "superpages_splintered_many": ("superpages", "counted"),
     "elapsed": ("s", "emulated"),
 }
 PROTOCOL = 2  # ABH_VERSION in agent/protocol.h

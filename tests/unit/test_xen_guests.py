@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,19 @@ def test_policies_differ_from_those_they_extend_by_the_switch_alone() -> None:
         plain, ours = spec.policy(name), spec.policy(f"{name}-xen2m")
         assert ours.guest == plain.guest and ours.host.sysfs == plain.host.sysfs
         assert plain.host.domain == {} and ours.host.domain == {"shadow_superpages": "1"}
+
+
+def test_counters_have_the_names_that_xen_gives_their_places() -> None:
+    """A name more does no harm: a Xen that has fewer counters says so."""
+    places: dict[int, str] = {}
+    xen = series.load(paths.CHECKOUT / "hypervisor/xen/4.20")
+    for patch in xen.patches:
+        for name, at in re.findall(r"^\+#define XEN_DOMCTL_SHADOW_SP_(\w+) +(\d+)", (xen.folder / patch).read_text(), re.M):
+            places[int(at)] = name
+    array = (paths.CHECKOUT / "agent/xen-superpages.c").read_text().split("names[] = {")[1].split("};")[0]
+    known = [name.removeprefix("shadow_") for name in re.findall(r'"(\w+)"', array)]
+    count = max(places)  # XEN_DOMCTL_SHADOW_SP_nr
+    assert known[:count] == [places[at] for at in range(count)] and count > 11
 
 
 def test_verdicts_of_the_jobs() -> None:
