@@ -56,9 +56,9 @@ static const char *const names[] = {
 	"splintered_cache",
 	"splintered_write",
 	"splintered_page",
+	"splintered_many",
 	"splintered_wait",
 	"promoted",
-	"splintered_many",
 };
 #define COUNTERS (sizeof(names) / sizeof(*names))
 
