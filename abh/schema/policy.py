@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,6 +14,27 @@ from abh.paths import CHECKOUT
 from abh.schema.keys import EnvName, KernelPath, Line, Name, SnakeName, Spec, SwitchPath, Word, checked, no_repeat
 from abh.schema.shelf import GroupedShelf
 from abh.schema.strict import Strict, bad, did_you_mean, validate
+
+
+# What the hypervisor does otherwise for one guest, with the values: as agent/init-host and abh.policy.hook have it.
+DOMAIN_SETTINGS: Mapping[str, tuple[str, ...]] = {"shadow_superpages": ("0", "1")}
+
+
+def _of_domain(table: dict[str, str]) -> dict[str, str]:
+    """Refuses a setting of a domain, or a value, that nobody knows: it would be found out when the domain starts."""
+    for name, value in table.items():
+        if name not in DOMAIN_SETTINGS:
+            raise bad(
+                "unknown setting of a domain",
+                key=name,
+                got=name,
+                expected=f"one of {', '.join(DOMAIN_SETTINGS)}",
+                next_step=did_you_mean(name, DOMAIN_SETTINGS, "remove it"),
+            )
+        if value not in (values := DOMAIN_SETTINGS[name]):
+            expected = " or ".join(f'"{each}"' for each in values)
+            raise bad("wrong value", key=name, got=value, expected=expected, next_step="correct the value")
+    return table
 
 
 class GuestPolicy(Strict):
@@ -28,9 +50,8 @@ class HostPolicy(Strict):
     """Settings on the host (Xen: in dom0)."""
 
     sysfs: dict[SwitchPath, Word] = Field(default_factory=dict)
-    domain: dict[SnakeName, Word] = Field(
-        default_factory=dict
-    )  # of the guest, asked of the hypervisor (agent/init-host)
+    # Of the guest, asked of the hypervisor.
+    domain: Annotated[dict[SnakeName, Word], AfterValidator(_of_domain)] = Field(default_factory=dict)
 
 
 Setting = Literal[
@@ -80,6 +101,11 @@ class Policy(Spec):
         """The folder it lies in, below that of the policies: "" for the study's own. Others run when asked for."""
         return "" if self.path.parent.name == "policies" else self.path.parent.name
 
+    @property
+    def wants_superpages(self) -> bool:
+        """Whether it has superpages in Xen's shadow, which only a domain with shadow paging can have."""
+        return self.host.domain.get("shadow_superpages") == "1"
+
     def settings(self) -> dict[str, object]:
         """What is asked for a VM, by the names of Setting: a value, or a table of paths or names and values."""
         own = self.vm.model_dump(exclude={"required"}, exclude_none=True)
@@ -87,7 +113,7 @@ class Policy(Spec):
         return own | {name: table for name, table in tables.items() if table}
 
     def checked(self) -> Policy:
-        """This policy; an error if it requires what it does not set."""
+        """This policy; an error if it requires what it does not set, or wants what excludes each other."""
         if lost := [name for name in self.vm.required if name not in self.settings()]:
             raise AbhError(
                 "a policy requires what it does not set",
@@ -95,6 +121,14 @@ class Policy(Spec):
                 got=", ".join(lost),
                 expected="some of " + ", ".join(self.settings()) if self.settings() else "none: nothing is set",
                 next_step="set it, or take it out of `required`",
+            )
+        if self.wants_superpages and self.vm.paging == "hap":
+            raise AbhError(
+                "superpages in the shadow, of a domain that has no shadow",
+                where=f"{self.path}, key vm.paging",
+                got='paging = "hap", beside shadow_superpages = "1" in [host.domain]',
+                expected='paging = "shadow"',
+                next_step="change it, or take shadow_superpages out: nested paging maps hugepages without it",
             )
         return self
 

@@ -73,12 +73,29 @@ def of(tmp_path: Path, text: str, name: str = "one", more: str = "") -> spec.Pol
         ('paging = "hap"\nrequired = ["pagging"]', "one of thp"),
         ('paging = "hap"\nrequired = ["paging", "paging"]', "duplicate"),
         ("swap = true", "unknown key"),
+        ('[host.domain]\nshadow_superpage = "1"', "did you mean `shadow_superpages`?"),
+        ('[host.domain]\nshadow_superpage = "1"', "`host.domain.shadow_superpage`: unknown setting of a domain"),
+        ('[host.domain]\nballoon = "1"', "one of shadow_superpages\n  next: remove it"),
+        ('[host.domain]\nshadow_superpages = "on"', '"0" or "1"'),
+        ('[host.domain]\nshadow_superpages = "2"', "`host.domain.shadow_superpages`: wrong value"),
+        ("[host.domain]\nshadow_superpages = 1", "a string"),
+        ('paging = "hap"\n[host.domain]\nshadow_superpages = "1"', "of a domain that has no shadow"),
     ],
 )
 def test_a_wrong_policy_is_refused(tmp_path, text, said):
     with pytest.raises(AbhError) as error:
         of(tmp_path, text)
     assert said in str(error.value), error.value
+
+
+def test_superpages_of_the_shadow_exclude_nested_paging_also_of_what_is_extended(tmp_path):
+    of(tmp_path, 'paging = "hap"', "nested")
+    with pytest.raises(AbhError, match="of a domain that has no shadow"):
+        of(tmp_path, '[host.domain]\nshadow_superpages = "1"', "one", 'extends = "nested"\n')
+    assert of(tmp_path, '[host.domain]\nshadow_superpages = "0"', "one", 'extends = "nested"\n').vm.paging == "hap"
+    of(tmp_path, 'paging = "shadow"\n[host.domain]\nshadow_superpages = "1"', "shadow")
+    with pytest.raises(AbhError, match="of a domain that has no shadow"):
+        of(tmp_path, 'paging = "hap"', "one", 'extends = "shadow"\n')
 
 
 def test_a_policy_requires_what_it_and_what_it_extends_require(tmp_path):
