@@ -89,6 +89,7 @@ def set_policy(args: argparse.Namespace, report: dict[str, Any]) -> Status:
                 if not args.replace:
                     raise
                 kept = applying.salvaged(one)
+            suited.check_shadow(policy, one.document(), applying.hypervisor_of(one), kept.before, one.where)
             one.keep(replace(domain.Kept.of(policy), before=kept.before, deployed=kept.deployed))
         left = suited.not_applied(policy)
         report.update(

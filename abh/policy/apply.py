@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from abh.errors import AbhError
-from abh.policy import binding, change, guest, hook, host, install, xml
+from abh.policy import binding, change, guest, hook, host, install, suited, xml
 from abh.policy.claim import claim
 from abh.policy.deployed import Deployed
 from abh.policy.domain import Domain, Kept, element_of
@@ -132,14 +132,24 @@ def apply(domain: Domain, policy: Policy) -> Done:
     """All of it."""
     past = earlier(domain)  # before what is kept is written anew
     said = definition(domain, policy)
-    unfit = change.unfit(domain.document(), policy.vm, domain.where) if hypervisor_of(domain) == "kvm" else None
-    failed = [unfit] if unfit else []
+    failed = _unfit(domain, policy)
     hint = without_hook(domain, policy)
     if not domain.running:
         return Done(said, tuple(failed), bool(past), hint, past)
     changed, not_changed = running(domain, policy, Evidence(domain))
     restart = bool(past or differing(domain, policy))
     return Done((*said, *changed), (*failed, *not_changed), restart, hint, past)
+
+
+def _unfit(domain: Domain, policy: Policy) -> list[str]:
+    """Why the domain, as it is defined now, cannot be as the policy says."""
+    document = domain.document()
+    if hypervisor_of(domain) == "kvm":
+        why = change.unfit(document, policy.vm, domain.where)
+    else:  # of a policy that an earlier abh has set
+        found = suited.no_shadow(policy, document, domain.where)
+        why = f"domain: {found[0]}: {found[1]}" if found else None
+    return [why] if why else []
 
 
 def earlier(domain: Domain, *, of_policy: bool = False) -> str | None:

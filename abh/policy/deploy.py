@@ -48,6 +48,7 @@ def plan(text: str, policy: Policy | None, old: Domain | None, *, secrets: bool 
     name = name_of(text)
     if policy:
         suited.check(policy, _hypervisor(text))
+        suited.check_shadow(policy, text, _hypervisor(text), "", name)
     kept, seen = (old.kept(), old.document(secrets=secrets)) if old else (Kept(), "")
     last = Deployed.of(kept)
     new = Kept.of(policy) if policy else Kept(kept.name, kept.policy, kept.required)
@@ -68,6 +69,8 @@ def plan(text: str, policy: Policy | None, old: Domain | None, *, secrets: bool 
     if old is not None and not difference and not notes:
         return made
     asked = policy or (stored.policy_of(new.policy, new.name, name) if new.name else None)
+    if asked and not policy:  # the domain's own, with another XML
+        suited.check_shadow(asked, text, _hypervisor(text), "", name)
     document, after, said = _document(made, new, last, asked)
     lost: tuple[str, ...] = ()
     if old is not None and last.defined != digest(old.document()):

@@ -32,6 +32,8 @@ PASSES_S = (2, 10, 30, 60)  # after the start; arbitrary: a guest's own start ta
 # Where a policy cannot be read, it is one that requires something if it has this key, alone in its line, dotted or in a
 # table of one line; the wrapper looks for the same.
 REQUIRES = r"""(^|[\n.{,])[ \t]*("|'|&quot;|&apos;)?required("|'|&quot;|&apos;)?[ \t]*="""
+# Of [host.domain], as in abh.schema.policy, which this may not import.
+DOMAIN_SETTINGS: Mapping[str, tuple[str, ...]] = {"shadow_superpages": ("0", "1")}
 UNITS_KIB = {"KiB": 1, "MiB": 1024, "GiB": 1 << 20}
 
 vm_name = ""  # whose start it is: for the log
@@ -77,9 +79,37 @@ def cannot_be(vm: Mapping[str, Any], tree: ElementTree.Element, root: Path = hos
     return found
 
 
-def _xen(vm: Mapping[str, Any], tree: ElementTree.Element) -> dict[str, str]:
+def domain_cannot_be(settings: Any, tree: ElementTree.Element) -> dict[str, str]:
+    """Whether [host.domain] can be had, as far as that shows before the start."""
+    if not settings:
+        return {}
+    if tree.get("type") != "xen":
+        return {"domain": "only a domain of Xen's has such settings"}
+    if why := _unknown(settings):
+        return {"domain": why}
+    if settings.get("shadow_superpages") == "1" and (state := _hap(tree)) != "off":
+        needs = f"shadow_superpages: it needs shadow paging, and <hap> of the domain is {state or 'not there'}"
+        return {"domain": f'{needs}: add paging = "shadow" to [vm] of the policy, or take vm-xen-shadow'}
+    return {}
+
+
+def _unknown(settings: Any) -> str | None:
+    """What of [host.domain] this hook does not know, and so nobody does."""
+    if not isinstance(settings, Mapping):
+        return "it is no table"
+    if names := [name for name in settings if name not in DOMAIN_SETTINGS]:
+        return f"{', '.join(names)}: this hook knows {', '.join(DOMAIN_SETTINGS)} alone"
+    wrong = [f"{name} is {value!r}" for name, value in settings.items() if value not in DOMAIN_SETTINGS[name]]
+    return f"{', '.join(wrong)}: this hook knows no such value" if wrong else None
+
+
+def _hap(tree: ElementTree.Element) -> str | None:
     hap = tree.find("features/hap")
-    state = None if hap is None else hap.get("state", "on")
+    return None if hap is None else hap.get("state", "on")
+
+
+def _xen(vm: Mapping[str, Any], tree: ElementTree.Element) -> dict[str, str]:
+    state = _hap(tree)
     wanted = {"hap": "on", "shadow": "off"}.get(vm.get("paging", ""))
     if wanted is not None and state != wanted:
         return {"paging": f"<hap> of the domain is {state or 'not there'}: run `abh policy apply`"}
@@ -173,6 +203,7 @@ def prepare(tree: ElementTree.Element, root: Path = host.ROOT) -> None:
         return
     table, required = found
     ruled_out = cannot_be(table.get("vm", {}), tree, root)
+    ruled_out |= domain_cannot_be(table.get("host", {}).get("domain"), tree)
     for path, wanted in table.get("host", {}).get("sysfs", {}).items():
         if (now := host.setting(path, root)) != wanted:
             ruled_out.setdefault("host", f"{path} is {now or 'not there'}, not {wanted}")
@@ -197,16 +228,19 @@ def started(tree: ElementTree.Element, root: Path = host.ROOT, proc: Path = memo
         in_background(tree.findtext("uuid") or "", tree.findtext("name") or "", sizes_kib(tree))
 
 
-def _superpages(settings: Mapping[str, Any], number: str) -> dict[str, str]:
-    if "shadow_superpages" not in settings:
-        return {}
-    words = ["xen-superpages", number, str(settings["shadow_superpages"])]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)
-        why = (done.stderr.strip() or f"status {done.returncode}") if done.returncode else ""
-    except (OSError, subprocess.TimeoutExpired) as error:
-        why = str(error)
-    return {"domain": f"shadow_superpages: {why}"} if why else {}
+def _superpages(settings: Any, number: str) -> dict[str, str]:
+    """Has Xen do what [host.domain] says; what it does not, with the reason."""
+    found = [unknown] if (unknown := _unknown(settings)) else []
+    value = settings.get("shadow_superpages") if isinstance(settings, Mapping) else None
+    if value in DOMAIN_SETTINGS["shadow_superpages"]:
+        try:
+            words = ["xen-superpages", number, str(value)]
+            done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)
+            why = (done.stderr.strip() or f"status {done.returncode}") if done.returncode else ""
+        except (OSError, subprocess.TimeoutExpired) as error:
+            why = str(error)
+        found += [f"shadow_superpages: {why}"] if why else []
+    return {"domain": "; ".join(found)} if found else {}
 
 
 def is_not(

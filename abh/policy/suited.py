@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abh.errors import AbhError, Status
 from abh.paths import CHECKOUT
+from abh.policy import change, xml
 from abh.schema import spec
 from abh.schema.policy import Policy
 
@@ -32,6 +33,48 @@ def check(policy: Policy, hypervisor: str) -> None:
             got=f"host.domain: {', '.join(policy.host.domain)}, which only Xen has",
             expected="a domain of type='xen'",
             next_step="take another policy; `abh list vm-` shows those that are meant for VMs",
+            status=Status.USAGE,
+        )
+
+
+PARAVIRTUAL = ("xen", "linux")  # <type> in <os>; the others are xenpvh and hvm
+
+
+def no_shadow(policy: Policy, document: str, where: object) -> tuple[str, str] | None:
+    """Why a domain of Xen's with this XML has none of the superpages that a policy wants in its shadow, and what to do;
+    None where it can have them, or the policy wants none. What the XML leaves out is Xen's default: nested paging,
+    where the hardware can."""
+    if not policy.wants_superpages:
+        return None
+    tree = xml.parse(document, where)
+    if (kind := tree.findtext("os/type")) in PARAVIRTUAL:
+        return (
+            f"shadow_superpages needs shadow paging, and the domain is para-virtual (<type> in <os> is {kind})",
+            "take xenpvh or hvm as <type> in <os>, or another policy",
+        )
+    hap = tree.find("features/hap")
+    if hap is not None and hap.get("state", "on") == "off":
+        return None
+    said = "is on" if hap is not None else "is not there, and Xen's default is nested paging"
+    return (
+        f"shadow_superpages needs shadow paging, and the domain has nested paging: <hap> {said}",
+        'add paging = "shadow" to [vm], or take `vm-xen-shadow`',
+    )
+
+
+def check_shadow(policy: Policy, document: str, hypervisor: str, before: str, where: object) -> None:
+    """Refuses superpages in the shadow of a domain that is to have none. `before` is what `apply` found where it has
+    changed the domain: paging that an earlier policy has put there goes with that policy."""
+    if not policy.wants_superpages:
+        return
+    made = change.apply(document, policy.vm, hypervisor, before, where)
+    if found := no_shadow(policy, made.document, where):
+        raise AbhError(
+            f"policy `{policy.name}` wants superpages in a shadow that the domain does not have",
+            where=policy.path,
+            got=found[0],
+            expected="<hap state='off'/> in the domain, or paging = \"shadow\" in the policy",
+            next_step=found[1],
             status=Status.USAGE,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -216,7 +217,7 @@ def test_superpages_of_xens_are_asked_for_and_enforced(machine, tmp_path, monkey
         (tools / "xen-superpages").chmod(0o755)
     monkeypatch.setenv("PATH", str(tools), prepend=":")
     for attribute in ("policy='p'", "required='domain'"):
-        tree = domain_of("[host.domain]\nshadow_superpages = 'on'\n[vm]\nksm = false", attribute)
+        tree = domain_of("[host.domain]\nshadow_superpages = '1'\n[vm]\nksm = false", attribute)
         tree.set("type", "xen")
         tree.set("id", "7")
         if refuses and "required" in attribute:
@@ -225,7 +226,56 @@ def test_superpages_of_xens_are_asked_for_and_enforced(machine, tmp_path, monkey
             assert ("no" if program else "xen-superpages") in str(error.value)
         else:
             hook.started(tree, machine.root, machine.proc)
-    assert not program or (tmp_path / "told").read_text() == "7 on\n"
+    assert not program or (tmp_path / "told").read_text() == "7 1\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "hap", "why"),
+    [
+        ("shadow_superpages = '1'", "xen", "off", None),
+        ("shadow_superpages = '0'", "xen", "on", None),
+        ("shadow_superpages = '1'", "xen", "on", "<hap> of the domain is on: add paging"),
+        ("shadow_superpages = '1'", "xen", None, "<hap> of the domain is not there"),
+        ("shadow_superpages = '1'", "kvm", "off", "only a domain of Xen's"),
+        ("superpages = '1'", "xen", "off", "superpages: this hook knows shadow_superpages alone"),
+        ("shadow_superpages = '1'\nmore = '1'", "xen", "off", "more: this hook knows"),
+        ("shadow_superpages = 'on'", "xen", "off", "shadow_superpages is 'on'"),
+        ("shadow_superpages = 1", "xen", "off", "shadow_superpages is 1"),
+        (None, "xen", "off", "it is no table"),
+    ],
+)
+def test_what_is_required_of_a_domain_and_nobody_knows_is_not_had(
+    machine, tmp_path, monkeypatch, settings, kind, hap, why
+):
+    monkeypatch.setattr(hook, "say", lambda line, *_: said.append(line))
+    (tmp_path / "xen-superpages").write_text("#!/bin/sh\n")
+    (tmp_path / "xen-superpages").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    text = f"[host.domain]\n{settings}" if settings else "[host]\ndomain = 'shadow_superpages'"
+    for attribute in ("policy='p'", "required='domain'"):
+        said: list[str] = []
+        tree = domain_of(text, attribute)
+        tree.set("type", kind)
+        if hap:
+            ElementTree.SubElement(ElementTree.SubElement(tree, "features"), "hap").set("state", hap)
+        if why is None or "required" not in attribute:
+            hook.prepare(tree, machine.root)
+            assert (why or "") in "".join(said) and bool(said) == (why is not None)
+            continue
+        with pytest.raises(hook.Refused, match=re.escape(why)):
+            hook.prepare(tree, machine.root)
+        if "hook knows" in why or "no table" in why:  # also of one whose start nobody has prepared
+            with pytest.raises(hook.Refused, match=re.escape(why)):
+                hook.started(tree, machine.root, machine.proc)
+
+
+def test_the_hook_the_bench_and_the_files_know_the_same_of_a_domain():
+    from abh import paths
+    from abh.schema import policy
+
+    assert hook.DOMAIN_SETTINGS == policy.DOMAIN_SETTINGS
+    text = (paths.CHECKOUT / "agent/init-host").read_text().partition("set_domain() {")[2].partition("esac")[0]
+    assert set(re.findall(r"^\t(\w+)\)$", text, re.MULTILINE)) == set(policy.DOMAIN_SETTINGS)
 
 
 def test_the_log_names_the_vm(monkeypatch, capsys):

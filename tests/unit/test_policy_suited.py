@@ -9,12 +9,14 @@ import pytest
 
 from abh import cli
 from abh.errors import AbhError, Status
-from abh.policy import binding, domain, suited
+from abh.policy import apply, binding, change, domain, suited
+from abh.policy import deploy as deploying
 from abh.schema import spec
 
 URI = "test:///default"
 HEAD = 'purpose = "Mine."\norder = 1\n'
-DOMAIN = "<domain type='{}'><name>web</name><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
+DOMAIN = "<domain type='{}'><name>web</name><memory unit='MiB'>64</memory><os><type>hvm</type></os>{}</domain>"
+SHADOW, NESTED = "<features><hap state='off'/></features>", "<features><hap/></features>"
 
 
 @pytest.fixture
@@ -28,8 +30,8 @@ def run(*words: str) -> int:
     return cli.main([*words, "--connect", URI])
 
 
-def deploy(tmp_path, kind: str, *words: str) -> int:
-    (tmp_path / "web.xml").write_text(DOMAIN.format(kind))
+def deploy(tmp_path, kind: str, *words: str, more: str = "") -> int:
+    (tmp_path / "web.xml").write_text(DOMAIN.format(kind, more))
     return run("deploy", str(tmp_path / "web.xml"), "--dry-run", *words)
 
 
@@ -84,6 +86,50 @@ def test_superpages_of_xens_shadow_are_refused_where_there_is_no_xen(connection,
     assert deploy(tmp_path, "xen", "--policy", name) == 0
     with pytest.raises(AbhError, match="for domains of Xen's"):
         suited.check(spec.policy("abh-xen2m"), "kvm")
+
+
+@pytest.mark.parametrize(("more", "told"), [("", "<hap> is not there"), (NESTED, "<hap> is on")])
+def test_superpages_need_a_shadow_which_the_policy_or_the_domain_has_to_ask_for(
+    connection, tmp_path, more, told, capsys
+):
+    assert deploy(tmp_path, "xen", "--policy", "abh-xen2m", more=more) == Status.USAGE
+    said = capsys.readouterr().err
+    assert "shadow_superpages needs shadow paging, and the domain has nested paging" in said and told in said
+    assert 'next: add paging = "shadow" to [vm], or take `vm-xen-shadow`' in said
+    assert deploy(tmp_path, "xen", "--policy", "abh-xen2m", more=SHADOW) == 0
+    (tmp_path / "mine.toml").write_text(f'{HEAD}extends = "abh-xen2m"\n[vm]\npaging = "shadow"\n')
+    assert deploy(tmp_path, "xen", "--policy", str(tmp_path / "mine.toml"), more=more) == 0
+    (tmp_path / "mine.toml").write_text(f'{HEAD}[host.domain]\nshadow_superpages = "0"\n')
+    assert deploy(tmp_path, "xen", "--policy", str(tmp_path / "mine.toml"), more=more) == 0
+
+
+def test_a_para_virtual_domain_has_no_shadow_whatever_the_policy_says(connection):
+    for kind in ("xen", "linux", "xenpvh", "hvm"):
+        document = DOMAIN.replace("hvm", kind).format("xen", SHADOW)
+        found = suited.no_shadow(spec.policy("vm-xen-shadow"), document, "here")
+        assert (found is not None and "para-virtual" in found[0]) == (kind in ("xen", "linux"))
+
+
+def test_a_shadow_that_an_earlier_policy_has_asked_for_goes_with_it():
+    policy, document = spec.policy("abh-xen2m"), DOMAIN.format("xen", "")
+    made = change.apply(document, spec.policy("vm-xen-shadow").vm, "xen", "", "here")
+    suited.check_shadow(policy, made.document, "xen", "", "here")  # another has asked for it: it stays
+    with pytest.raises(AbhError, match="superpages in a shadow that the domain does not have"):
+        suited.check_shadow(policy, made.document, "xen", made.before, "here")
+
+
+def test_set_refuses_and_what_an_earlier_abh_has_set_is_said(connection, monkeypatch, capsys):
+    for of in (apply, deploying):  # libvirt's test driver has no domains of Xen's
+        monkeypatch.setattr(of, "hypervisor_of" if of is apply else "_hypervisor", lambda _: "xen")
+    assert run("policy", "set", "test", "abh-xen2m") == Status.USAGE
+    assert "the domain has nested paging" in capsys.readouterr().err
+    one = domain.find(connection, "test")
+    assert one.policy() is None
+    one.keep(domain.Kept.of(spec.policy("abh-xen2m")))
+    assert run("policy", "apply", "test") == Status.FAILED
+    assert "✗ domain: shadow_superpages needs shadow paging" in capsys.readouterr().out
+    with pytest.raises(AbhError, match="superpages in a shadow that the domain does not have"):
+        deploying.plan(one.document().replace("<memory", "<title>x</title><memory"), None, one)
 
 
 def test_an_unknown_policy_lists_those_for_vms(connection, capsys):
