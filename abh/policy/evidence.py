@@ -168,6 +168,14 @@ class Evidence:
             raise Unreadable(said)
         return found, said
 
+    @functools.cached_property
+    def superpages(self) -> tuple[bool | None, str]:
+        """Whether superpages in Xen's shadow of this domain are on, and what says so; None where they cannot be."""
+        if self.kind != "xen":
+            raise Unreadable("it is no domain of Xen's")
+        mode, said = self.paging  # which has looked whether the domain is of this machine's Xen
+        return xen.superpages(int(self.tree.get("id", ""))) if mode == "shadow" else (None, said)
+
     @property
     def collapsible(self) -> tuple[int, int]:
         """Of places of 2 MiB, how many are hugepages, and how many are base pages that could be."""

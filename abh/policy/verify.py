@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from abh.errors import Status
-from abh.policy import backing, host, install
+from abh.policy import backing, host, install, xen
 from abh.policy.evidence import Evidence
 from abh.policy.memory import Unreadable
 from abh.schema.policy import Policy
@@ -165,11 +165,27 @@ def _host(path: str) -> Check:
     return check
 
 
-def _domain(name: str) -> Check:
-    def check(_wanted: Any, _seen: Evidence) -> Answer:
-        raise Unreadable(f"Xen does not say of a domain whether {name} is on; its counters do (xen-superpages)")
+def _shadow_superpages(wanted: Any, seen: Evidence) -> Answer:
+    if not seen.running:
+        raise Unreadable("the VM does not run")
+    on, said = seen.superpages
+    if seen.paging[0] != "shadow":
+        step = (
+            PAGED_OTHERWISE.get(seen.paging[0]) or 'paging = "shadow" in [vm], `abh policy apply`, a restart of the VM'
+        )
+    elif on is None:
+        step = "boot the Xen of the package xen-hypervisor-abh (`abh debs`)"
+    elif (state := install.examine().state) == "installed":
+        step = "what the hook did at its start, the system's log says: `journalctl -t abh`"
+    else:
+        step = f"the hook is {state}: abh policy hook install, restart libvirt's daemon, and then the VM"
+    if on is not None:
+        step += f"; or at once, as root: {xen.TOOL} {seen.tree.get('id')} {wanted}"
+    return _got(bool(on) == (wanted == "1"), said, step)
 
-    return check
+
+def _domain(name: str) -> Check:
+    return {"shadow_superpages": _shadow_superpages}[name]
 
 
 TABLES: Mapping[str, Callable[[str], Check]] = {"guest": _guest, "host": _host, "domain": _domain}

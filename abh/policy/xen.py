@@ -13,7 +13,9 @@ import errno
 import fcntl
 import mmap
 import os
+import re
 import struct
+import subprocess
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +29,8 @@ INTERFACES = range(0x18, 0x12, -1)  # of Xen 4.22, and down to that of 4.15
 ASK = struct.Struct("<IIH6x")  # what is asked, the interface, the domain
 ANSWER = struct.Struct("<H2xI56x12x16s")  # the domain; its flags; its UUID
 HVM, HAP = 1 << 1, 1 << 8
+# Of the package xen-hypervisor-abh, as the operation is of that Xen alone; and how it ends where Xen has no such thing.
+TOOL, HAS_NONE = "xen-superpages", 3
 
 Call = Callable[[bytes], bytes]
 
@@ -37,6 +41,24 @@ def paging(domain: int, identity: str, call: Call | None = None) -> str:
     if not flags & HVM:
         return "pv"
     return "hap" if flags & HAP else "shadow"
+
+
+def superpages(domain: int) -> tuple[bool | None, str]:
+    """Whether superpages in the domain's shadow are on, and what says so; None where this Xen has none in any."""
+    try:
+        done = subprocess.run([TOOL, str(domain)], capture_output=True, text=True, timeout=5, check=False)
+    except subprocess.TimeoutExpired:
+        raise Unreadable(f"{TOOL} has not ended within 5 s") from None
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise Unreadable(f"{TOOL}, of the package xen-hypervisor-abh, cannot be run: {why}") from None
+    if done.returncode == HAS_NONE:
+        return None, done.stderr.strip()
+    if done.returncode:
+        raise Unreadable(done.stderr.strip() or f"{TOOL} ends with {done.returncode}")
+    if not (found := re.match(r"enabled (yes|no)\n(live \d+)?", done.stdout)):
+        raise Unreadable(f"{TOOL} does not say whether it is on: it is of an older package xen-hypervisor-abh")
+    return found[1] == "yes", f"{TOOL}: " + ", ".join(found[0].splitlines())
 
 
 def _flags(domain: int, identity: uuid.UUID, call: Call) -> int:

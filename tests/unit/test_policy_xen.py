@@ -9,8 +9,11 @@ import uuid
 
 import pytest
 
-from abh.policy import status, verify, xen
+from abh.errors import Status
+from abh.policy import install, status, verify, xen
 from abh.policy.memory import Unreadable
+from abh.schema import policy as schema
+from abh.schema import spec
 from tests.unit.test_policy_seen import UUID, machine
 
 __all__ = ["machine"]  # a fixture
@@ -85,3 +88,81 @@ def test_verify_goes_by_xen_and_not_by_what_the_xml_asks_for(machine, monkeypatc
     assert status._paging(machine.seen()) == "pv"
     machine.uri = "xen+ssh://elsewhere/system"
     assert machine.state("paging", "hap") == "unknown" and status._paging(machine.seen()) is None
+
+
+def says(folder, monkeypatch, text: str) -> None:
+    """A program xen-superpages that does so."""
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "bin/xen-superpages").write_text(f"#!/bin/sh\n{text}\n")
+    (folder / "bin/xen-superpages").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}/bin:/usr/bin:/bin")
+
+
+@pytest.fixture
+def shadowed(machine, monkeypatch):
+    """A running domain of Xen's in shadow page tables."""
+    machine.kind, machine.uri, machine.attributes["id"] = "xen", "xen:///system", "3"
+    monkeypatch.setattr(xen, "_hypercall", Xen(HVM))
+    return machine
+
+
+def answer_of(seen, wanted: str = "1") -> verify.Answer:
+    return verify._answered(verify.TABLES["domain"]("shadow_superpages"), wanted, seen)
+
+
+@pytest.mark.parametrize(
+    ("text", "on", "off", "words"),
+    [
+        ('[ "$1" = 3 ] && echo "enabled yes" && echo "live 24"', "granted", "denied", "enabled yes, live 24"),
+        ('echo "enabled no"; echo "live 0"', "denied", "granted", "enabled no, live 0"),
+        ("echo xen-superpages: Xen refuses: x >&2; exit 3", "denied", "granted", "Xen refuses: x"),
+        ("echo no such domain >&2; exit 1", "unknown", "unknown", "no such domain"),
+        ("exit 5", "unknown", "unknown", "ends with 5"),
+        ("echo ABH value superpages_live 24", "unknown", "unknown", "an older package"),
+        ("", "unknown", "unknown", "an older package"),
+    ],
+)
+def test_superpages_of_the_shadow_are_what_xen_says(shadowed, tmp_path, monkeypatch, text, on, off, words):
+    says(tmp_path, monkeypatch, text)
+    for wanted, state in (("1", on), ("0", off)):
+        answer = answer_of(shadowed.seen(), wanted)
+        assert answer.state == state and words in answer.evidence, answer
+        assert bool(answer.next_step) == (state == "denied")
+
+
+def test_what_is_to_be_done_where_there_are_no_superpages(shadowed, tmp_path, monkeypatch):
+    says(tmp_path, monkeypatch, "echo enabled no")
+    state = "not installed"
+    monkeypatch.setattr(install, "examine", lambda: install.Installed(state, ()))
+    step = answer_of(shadowed.seen()).next_step
+    assert "hook is not installed: abh policy hook install" in step and "xen-superpages 3 1" in step
+    state = "installed"
+    assert "journalctl -t abh" in answer_of(shadowed.seen()).next_step
+    says(tmp_path, monkeypatch, "exit 3")
+    assert "boot the Xen of the package" in answer_of(shadowed.seen()).next_step
+    for flags, words in ((HVM | HAP, 'paging = "shadow" in [vm]'), (0, "xenpvh or hvm")):
+        says(tmp_path, monkeypatch, "echo enabled yes")  # which is not asked
+        monkeypatch.setattr(xen, "_hypercall", Xen(flags))
+        answer = answer_of(shadowed.seen())
+        assert answer.state == "denied" and words in answer.next_step and "Xen's flags" in answer.evidence
+        assert answer_of(shadowed.seen(), "0").state == "granted"
+
+
+def test_superpages_that_cannot_be_asked_for_are_unknown(shadowed, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    answer = answer_of(shadowed.seen())
+    assert answer.state == "unknown" and "package xen-hypervisor-abh, cannot be run: No such file" in answer.evidence
+    says(tmp_path, monkeypatch, "echo enabled yes")
+    for name, value in (("running", False), ("uri", "xen+ssh://elsewhere/system"), ("kind", "kvm")):
+        with monkeypatch.context() as changed:
+            changed.setattr(shadowed, name, value)
+            assert answer_of(shadowed.seen()).state == "unknown", name
+
+
+def test_a_required_switch_of_a_domain_decides_the_status(shadowed, tmp_path, monkeypatch):
+    wanted = spec.policy("vm-xen-shadow")
+    wanted = wanted.model_copy(update={"vm": wanted.vm.model_copy(update={"required": ("paging", "domain")})})
+    assert all(verify.TABLES["domain"](name) for name in schema.DOMAIN_SETTINGS)
+    for text, ends in (("enabled yes", Status.SUCCESS), ("enabled no", Status.FAILED), ("?", Status.ERROR)):
+        says(tmp_path, monkeypatch, f"echo {text}")
+        assert verify.status(verify.findings(wanted, shadowed.seen()), strict=False) == ends
