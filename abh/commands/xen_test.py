@@ -62,7 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     arguments.completed(tests, "xen-test")
     parser.add_argument("--debug", action="store_true", help="Xen with its assertions")
-    parser.add_argument("--audit", action="store_true", help="and an audit of all shadows at each fault (very slow)")
+    parser.add_argument(
+        "--audit",
+        action="store_true",
+        help="Xen with its assertions, too, and it audits all shadows at each fault (very slow)",
+    )
     parser.add_argument(
         "--fuzz", type=arguments.whole(1, 10**9), metavar="N", help="the adversary, N operations, beside a canary"
     )
@@ -161,6 +165,8 @@ def run(args: argparse.Namespace) -> int:
             got=f"--rounds without the test {LINUX}",
             next_step=f"add {LINUX}, or leave it out",
         )
+    if args.audit and not args.debug:
+        progress.say("--audit: Xen with its assertions, as --debug has it: another has no audit")
     machines = [*([jobs(args)] if args.tests or not args.fuzz else []), *(adversaries(args) if args.fuzz else [])]
     with output.report(args.json) as report:
         built = components.path_of("xen-debug" if args.debug or args.audit else "xen")

@@ -58,7 +58,9 @@ def test_counters_have_the_names_that_xen_gives_their_places() -> None:
     places: dict[int, str] = {}
     xen = series.load(paths.CHECKOUT / "hypervisor/xen/4.20")
     for patch in xen.patches:
-        for name, at in re.findall(r"^\+#define XEN_DOMCTL_SHADOW_SP_(\w+) +(\d+)", (xen.folder / patch).read_text(), re.M):
+        for name, at in re.findall(
+            r"^\+#define XEN_DOMCTL_SHADOW_SP_(\w+) +(\d+)", (xen.folder / patch).read_text(), re.M
+        ):
             places[int(at)] = name
     array = (paths.CHECKOUT / "agent/xen-superpages.c").read_text().split("names[] = {")[1].split("};")[0]
     known = [name.removeprefix("shadow_") for name in re.findall(r'"(\w+)"', array)]
@@ -262,6 +264,25 @@ def test_the_limit_of_a_run_is_that_of_its_boot_too(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(components, "path_of", Path)
     ended, _ = xen_guests.run([], xen=Path("xen-debug"), limit_s=5400)
     assert ended.passed and booted[0].boot_timeout_s == 5400
+
+
+@pytest.mark.parametrize("debug", [True, False])
+def test_an_audit_takes_a_xen_with_assertions_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], debug: bool
+) -> None:
+    ran = []
+
+    def machine(_jobs: list[str], *, xen: Path, **_: object) -> tuple[xen_guests.Ended, None]:
+        ran.append(xen)
+        return xen_guests.Ended([], []), None
+
+    monkeypatch.setattr(xen_guests, "run", machine)
+    monkeypatch.setattr(xen_guests, "frozen_state", lambda *_: None)
+    monkeypatch.setattr(components, "path_of", Path)
+    more = {"mutants": None, "json": None, "debug": debug, "mmu_check": False, "minutes": 5}
+    xen_test.run(_arguments(tests=["sizes"], audit=True, seed=None, **more))
+    assert ran == [Path("xen-debug")]
+    assert ("--audit: Xen with its assertions" in capsys.readouterr().err) != debug
 
 
 def test_each_machine_of_the_adversary_has_the_whole_limit_and_says_that_it_runs(
