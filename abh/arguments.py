@@ -255,12 +255,12 @@ def vm_policy(word: str) -> str:
 
 def unknown(kind: str, word: str, known: Sequence[str]) -> AbhError:
     """The error that a name is none of the known."""
-    from abh.schema.strict import did_you_mean
+    from abh.schema.strict import did_you_mean, one_of
 
     return AbhError(
         f"unknown {kind} `{word}`",
         got=word or "(nothing)",
-        expected="one of " + ", ".join(known) if known else "(there are none)",
+        expected=one_of(word, known),
         next_step=did_you_mean(word, known, "name one of these"),
         status=Status.USAGE,
     )

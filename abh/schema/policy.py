@@ -13,8 +13,7 @@ from abh.errors import AbhError
 from abh.paths import CHECKOUT
 from abh.schema.keys import EnvName, KernelPath, Line, Name, SnakeName, Spec, SwitchPath, Word, checked, no_repeat
 from abh.schema.shelf import GroupedShelf
-from abh.schema.strict import Strict, bad, did_you_mean, validate
-
+from abh.schema.strict import Strict, bad, did_you_mean, one_of, validate
 
 # What the hypervisor does otherwise for one guest, with the values: as agent/init-host and abh.policy.hook have it.
 DOMAIN_SETTINGS: Mapping[str, tuple[str, ...]] = {"shadow_superpages": ("0", "1")}
@@ -151,7 +150,7 @@ class PolicyShelf(GroupedShelf[Policy]):
             f"unknown {self.label} `{own.extends}`",
             where=f"{path}: extends",
             got=own.extends,
-            expected="one of " + ", ".join(names) if names else "(there are none)",
+            expected=one_of(own.extends or "", names),
             next_step=did_you_mean(own.extends or "", names, "name a policy that there is"),
         )
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar, cast
 
 from abh.errors import AbhError
 from abh.schema.keys import Spec
-from abh.schema.strict import KEBAB, did_you_mean, kebab, read_toml, validate
+from abh.schema.strict import KEBAB, did_you_mean, kebab, one_of, read_toml, validate
 
 S = TypeVar("S", bound=Spec)
 
@@ -64,7 +64,7 @@ class Shelf(Generic[S]):
                 f"unknown {self.label} `{name}`",
                 where=root / self.glob,
                 got=name,
-                expected="one of " + ", ".join(known) if known else "(there are none)",
+                expected=one_of(name, known),
                 next_step=did_you_mean(name, known, "`abh list` shows what there is"),
             )
         return known[name]

@@ -7,7 +7,7 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -18,6 +18,7 @@ from abh.errors import AbhError
 
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MOST_BYTES = 64 << 20  # of a file: the largest of ours have some hundred KiB
+FEW = 12  # names that an error lists beside a guess; arbitrary: about two lines
 SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 
 # What a pydantic error type asks for, in the words of a person writing TOML or JSON.
@@ -55,8 +56,8 @@ def bad(
 
 
 def suggest(got: str, names: Iterable[str]) -> str | None:
-    """The name a person probably meant, or None."""
-    known = list(names)
+    """The name a person probably meant, or None: a number is not misspelt, and is as near to one as to another."""
+    known = [] if got.isdecimal() else list(names)
     lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(got.lower(), lower, n=1)
     return lower[close[0]] if close else None
@@ -65,6 +66,13 @@ def suggest(got: str, names: Iterable[str]) -> str | None:
 def kebab(name: str) -> str:
     """The nearest well-formed name, to suggest."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "my-name"
+
+
+def one_of(got: str, names: Collection[str]) -> str:
+    """What is expected in place of a name: all that there are, unless they are many and one of them is near."""
+    if len(names) > FEW and (near := suggest(got, names)):
+        return f"one of {len(names)} names; the nearest is {near}"
+    return "one of " + ", ".join(names) if names else "(there are none)"
 
 
 def did_you_mean(got: str, names: Iterable[str], otherwise: str) -> str:

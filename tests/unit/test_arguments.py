@@ -83,6 +83,24 @@ def test_a_wrong_word_is_refused_with_what_was_expected(words, expected, capsys)
     assert expected in refused(words, capsys)
 
 
+def test_a_name_that_is_near_to_one_of_many_does_not_list_them_all(capsys):
+    err = refused(["study", "--policy", "abh-xen2", "--dry-run"], capsys)
+    assert "did you mean `abh-xen2m`?" in err and "thp-fragmented" not in err
+    assert re.search(r"expected: one of \d\d names; the nearest is abh-xen2m", err)
+    err = refused(["run", "sqlite@xen-shadow~abh-xen2"], capsys)
+    assert "the nearest is abh-xen2m" in err and "thp-fragmented" not in err
+    assert "thp-fragmented" in refused(["study", "--policy", "zzzzzz", "--dry-run"], capsys)  # there is no guess
+    few = str(arguments.unknown("thing", "ab", ["abc", "xyz"]))
+    assert "one of abc, xyz" in few and "did you mean `abc`?" in few
+
+
+def test_a_number_is_not_taken_for_a_misspelt_one(capsys):
+    err = refused(["xen-test", "--mutants", "99"], capsys)
+    assert "no such mutant" in err and "next: take one of 1, 2, " in err and "did you mean" not in err
+    err = refused(["itanium-study", "--pages", "6"], capsys)
+    assert "name one of these" in err and "did you mean" not in err
+
+
 @pytest.mark.parametrize(
     "words",
     [
