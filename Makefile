@@ -29,7 +29,7 @@ test-full: ## every stage of the tests
 report: ## results measured so far to tables, figures and a page
 	@$(ABH) report
 
-debs: ## Debian packages: abh itself, its C library beside the system's, its kernel, its Xen
+debs: ## Debian packages: abh itself, its C library beside the system's, its kernel, its Xen and xl
 	@$(ABH) debs
 
 mmu: ## TLB misses and page walks of the TLB-bound workloads, by a model of the MMU

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Make Debian packages: abh itself, its C library beside the system's, its kernel, its Xen.
+"""Make Debian packages: abh itself, its C library beside the system's, its kernel, its Xen and xl.
 
 What they are made of is built first, into the cache, where it is not there yet: the kernel takes half an hour. Their
 versions say which base they are of, and which series is on it.

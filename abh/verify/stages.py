@@ -351,7 +351,7 @@ STAGES = {
         Stage("browser", "the page in a browser", 1, partial(_pytest, "tests/browser"),
               ("abh", "analysis", "tests/browser", "vm-configs/roots"), roots=("browser",)),
         Stage("debs", "Debian packages pass lintian, install, boot, work and go", 7, partial(_pytest, "tests/debs"),
-              (*MACHINES, "packages", "tests/debs"), ("linux", "glibc", "xen", "agent", "qemu"), ("debs",),
+              (*MACHINES, "packages", "tests/debs"), ("linux", "glibc", "xen", "xen-tools", "agent", "qemu"), ("debs",),
               memory_mib=2700),
         Stage("hosts", "a study through SSH and a real Slurm", 1, partial(_pytest, "tests/hosts"),
               ("abh", "tests/hosts", "tests/unit"), roots=("cluster",)),

@@ -214,6 +214,48 @@ def test_the_hypervisor_is_one_more_file_in_boot(debian):
     assert debian.files() - before == set()
 
 
+XL_ABH = "/usr/lib/xen-abh"
+
+
+def test_xl_stands_beside_debians(debian):
+    """It has its own libraries, and so has the helper of Debian's that it starts; all else is of what it depends on."""
+    before = debian.files()
+    system = [
+        "/usr/lib/xen-4.20/bin/xl",
+        *(f"/usr/lib/x86_64-linux-gnu/{name}.so.4.20" for name in ("libxenlight", "libxenguest")),
+    ]
+    stock = debian.run("sha256sum", *system).stdout
+    debian.run("dpkg", "-i", "/mnt/xen-utils-abh.deb")
+    assert debian.run("sha256sum", *system).stdout == stock
+
+    def linked(program):
+        said = debian.run("env", f"LD_LIBRARY_PATH={XL_ABH}", "ldd", program).stdout
+        assert "not found" not in said
+        return dict(re.findall(r"(\S+) => (\S+)", said))
+
+    own = linked(f"{XL_ABH}/bin/xl")
+    assert {name for name, path in own.items() if path.startswith(XL_ABH)} == {
+        "libxenlight.so.4.20",
+        "libxenguest.so.4.20",
+    }
+    assert linked("/usr/lib/xen-4.20/bin/libxl-save-helper")["libxenguest.so.4.20"].startswith(XL_ABH)
+    ours = [path for path in debian.run("dpkg", "-L", "xen-utils-abh").stdout.split() if path.startswith(XL_ABH)]
+    headers = debian.run("objdump", "-p", *(path for path in ours if "/xl" in path or ".so" in path)).stdout
+    needed = {own[name] for name in re.findall(r"NEEDED +(\S+)", headers)}
+    others = (f"/usr{path}" for path in needed if not path.startswith(XL_ABH))  # dpkg knows no /lib
+    owners = debian.run("dpkg", "-S", *others).stdout
+    depends = debian.run("dpkg-query", "-W", "-f", "${Depends}", "xen-utils-abh").stdout
+    named = {each.split()[0] for each in depends.split(", ")}
+    assert {line.partition(":")[0] for line in owners.splitlines()} == named - {"xen-utils-4.20"}
+    refused = debian.run("xl-abh", "shadow-superpages", "0", check=False)  # there is no Xen here
+    assert refused.returncode == 1 and "cannot open libxc handle" in refused.stderr
+    page = debian.run("man", "--warnings", "xl-abh")
+    assert "shadow_superpages" in page.stdout and not page.stderr
+    debian.run("dpkg", "-i", "/mnt/xen-utils-abh.deb")  # over itself, as an upgrade
+    debian.run("dpkg", "--purge", "xen-utils-abh")
+    assert debian.files() - before == set()
+
+
 def test_the_kernel_stands_beside_others(debian):
     before = debian.files()
     (debian.root / "etc/kernel/postinst.d").mkdir(parents=True, exist_ok=True)
