@@ -65,17 +65,17 @@ static const char *const names[] = {
 /* How it ends; the manual page has the same. */
 enum { DONE, FAILED, USAGE, HAS_NONE };
 
-static const char usage[] =
-	"usage: xen-superpages [--values] DOMID\n"
-	"       xen-superpages DOMID 0|1\n";
+static const char usage[] = "usage: xen-superpages [--values] DOMID\n"
+			    "       xen-superpages DOMID 0|1\n";
 
-static const char help[] =
-	"\n"
-	"Superpages in the shadow page tables of a domain of Xen's: whether they are on, and their counters; with 0 or 1,\n"
-	"they are turned off or on, and all shadows of the domain are dropped. DOMID is a number, as `xl domid NAME` says.\n"
-	"\n"
-	"  --values  the counters alone, as lines `ABH value superpages_NAME NUMBER`\n"
-	"  --help    this text; the manual page xen-superpages(8) has what each counter counts\n";
+static const char help[] = "\n"
+			   "Superpages in the shadow page tables of a domain of Xen's: whether they are on, and their "
+			   "counters; with 0 or 1,\n"
+			   "they are turned off or on, and all shadows of the domain are dropped. DOMID is a number, "
+			   "as `xl domid NAME` says.\n"
+			   "\n"
+			   "  --values  the counters alone, as lines `ABH value superpages_NAME NUMBER`\n"
+			   "  --help    this text; the manual page xen-superpages(8) has what each counter counts\n";
 
 static int opened(const char *path)
 {
@@ -108,7 +108,8 @@ static int refused(int error, unsigned long domain)
 		fprintf(stderr, "there is no domain %lu (`xl list` shows those that there are)\n", domain);
 		return FAILED;
 	case EPERM:
-		fprintf(stderr, "only root of the control domain may ask, unless Xen's security policy says otherwise\n");
+		fprintf(stderr,
+			"only root of the control domain may ask, unless Xen's security policy says otherwise\n");
 		return FAILED;
 	case EACCES:
 		fprintf(stderr, "it has another interface than the Xen 4.20 that this program is for\n");
@@ -152,7 +153,8 @@ int main(int argc, char **argv)
 	bool values = argc > 1 && !strcmp(argv[1], "--values");
 	char **words = argv + 1 + values, *end = "?";
 	int nr = argc - 1 - values;
-	/* A word that is empty, as of an `xl domid` that found nothing, is no number, though strtoul() takes it for 0. */
+	/* A word that is empty, as of an `xl domid` that found nothing, is no number, though strtoul() takes it for 0.
+	 */
 	unsigned long domain = nr > 0 && *words[0] >= '0' && *words[0] <= '9' ? strtoul(words[0], &end, 10) : 0;
 	bool set = nr == 2;
 

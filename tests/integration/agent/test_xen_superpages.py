@@ -82,7 +82,9 @@ def test_why_xen_refuses_is_said(program, number, status, words):
 def test_a_device_that_cannot_be_opened_is_told_with_its_own_error(program, number):
     done = run(program, "3", open=number)
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"/dev/xen/hypercall: {os.strerror(number)}: is this a control domain of Xen, and are you root?" in done.stderr
+    assert (
+        f"/dev/xen/hypercall: {os.strerror(number)}: is this a control domain of Xen, and are you root?" in done.stderr
+    )
 
 
 @pytest.mark.parametrize("words", [(), ("",), ("x",), ("-1",), (" 3",), ("3x",), ("32752",), ("3", "2"), ("3", ""),
@@ -100,5 +102,7 @@ def test_help_is_no_error(program):
 
 def test_what_cannot_be_said_is_an_error(program):
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run([program, "3"], env={"XEN_COUNTERS": "13"}, stdout=full, stderr=subprocess.PIPE, timeout=30)
+        done = subprocess.run(
+            [program, "3"], env={"XEN_COUNTERS": "13"}, stdout=full, stderr=subprocess.PIPE, timeout=30
+        )
     assert done.returncode == 1 and b"standard output" in done.stderr

@@ -243,7 +243,8 @@ static void access_one(uint64_t root)
 	flush();
 	got = write ? try_write(where, mark) : try_read(where, &value);
 	accesses++;
-	/* The emulator, which walks these tables itself with nested paging, says of a reserved bit no more than that. */
+	/* The emulator, which walks these tables itself with nested paging, says of a reserved bit no more than that.
+	 */
 	if (got != NONE && got & PF_RSVD)
 		got |= PF_P;
 	check(got == want.code, "%s of %lx (%lx, leaf %lx): %lx, not %lx; wp %lu smap %lu nxe %lu",
