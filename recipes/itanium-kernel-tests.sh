@@ -17,7 +17,9 @@ compile() {
 }
 compile init init.c
 compile fuzz fuzz.c model.c draw.c access.c map.c advise.c remap.c ops.c maps.c
-compile hello /main/tests/itanium/libc/hello.c
+for name in hello frugal; do
+	compile "$name" "/main/tests/itanium/libc/$name.c"
+done
 # The kernel opens its console before it has mounted anything on /dev: its own archive has the node.
 cd /obj/root
 find . -exec touch -h -d @0 {} +

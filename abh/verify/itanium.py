@@ -157,6 +157,30 @@ def semantics(calls: int, modes: Sequence[str] = tuple(MODES)) -> tuple[bool, st
     return True, f"{calls} operations of the fuzzer of kernels ({', '.join(modes)}) as its model has them\n"
 
 
+def frugal(modes: Sequence[str] = ("sf", "sf-lp")) -> tuple[bool, str]:
+    """Whether programs have their mappings, threads and memory far apart (tests/itanium/libc/frugal.c) in each of these
+    modes; what is to say."""
+    runs = ([f"--append={words(mode, more='-- /frugal')}"] for mode in modes)
+    for mode, one in zip(modes, side_by_side(runs, ramdisk=_file(None, KERNEL_TESTS)), strict=True):
+        if problem := undone(one) or unshown(mode, one.console):
+            return False, f"{mode}: /frugal: {problem}"
+    return True, f"mappings, threads and memory far apart as without superpages ({', '.join(modes)})\n"
+
+
+def later_words() -> tuple[bool, str]:
+    """Whether a word that the kernel cannot use leaves nothing of an earlier one that it could; what is to say."""
+    table, size = "vhpt=lf vhpt_size=64K", "superpages=16M"
+    told = {f"{table} vhpt=long {size} superpages=3M": "sf", f"{table} vhpt_size=3M": "lf"}
+    ended = side_by_side([f"--append={line} mmap 1"] for line in told)
+    for (line, mode), one in zip(told.items(), ended, strict=True):
+        problem = fault(one) or unlike(mode, one.counted["counters"]) or unshown(mode, one.console)
+        if not problem and "entries 2048" in one.console.splitlines():
+            problem = "a table of the size that was asked for first\n"
+        if problem:
+            return False, f"{line}: {problem}"
+    return True, "words that Linux cannot use have what it says of them done\n"
+
+
 def undone(ended: Ended) -> str:
     """What is wrong with a run of a program that tests a kernel; empty if it is well."""
     if ended.status == 0 and PROGRAM_DONE in ended.console.splitlines():

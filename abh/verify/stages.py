@@ -174,6 +174,8 @@ def _itanium() -> Ended:
         lambda: Ended(*thesis.checks()),
         lambda: Ended(*itanium.fuzz(ITANIUM_FUZZ)),
         lambda: Ended(*itanium.semantics(ITANIUM_SEMANTICS)),
+        lambda: Ended(*itanium.frugal()),
+        lambda: Ended(*itanium.later_words()),
         lambda: Ended(*thesis.other_pages(ITANIUM_FUZZ_OF_PAGES)),
         lambda: Ended(*itanium.torture()),
         lambda: Ended(*itanium.cells()),
