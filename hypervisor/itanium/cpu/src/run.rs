@@ -19,7 +19,7 @@ pub(crate) struct Decoded(Vec<Entry>);
 struct Entry {
     raw: u128,
     slots: usize,
-    /// In an instruction of two slots it is the first that counts.
+    /// In an instruction of two slots it is the first that counts; there is none in the second.
     ops: [Op; 3],
 }
 
@@ -103,7 +103,8 @@ impl Cpu {
         }
         self.attend()?;
         let entry = self.fetch(decoded, bus)?;
-        while usize::from(self.slot) < entry.slots {
+        // Whoever returns to a third slot of a bundle that has two finds no instruction there.
+        loop {
             let op = &entry.ops[usize::from(self.slot)];
             let level = self.level();
             if op.always || self.pr(op.qp) {
@@ -127,10 +128,13 @@ impl Cpu {
                 None => self.slot += 1,
             }
             if self.has(psr::ONCE | psr::SS | psr::TB | psr::LP) {
-                self.after(op, branched.is_some(), self.level() > level, slot)?;
+                self.after(op, branched.is_some(), self.level() > level, (slot, entry.slots))?;
             }
             if branched.is_some() {
                 return Ok(());
+            }
+            if usize::from(self.slot) >= entry.slots {
+                break;
             }
         }
         self.ip += 16;
@@ -143,8 +147,9 @@ impl Cpu {
         self.next_branch = (self.next_branch + 1) % TRAIL;
     }
 
-    /// Bits of the status register that are for one instruction, and traps after each (SDM vol. 2, 5.5.1).
-    fn after(&mut self, op: &Op, branched: bool, lowered: bool, slot: u8) -> Done {
+    /// Bits of the status register that are for one instruction, and traps after each (SDM vol. 2, 5.5.1), which was in
+    /// this slot of so many.
+    fn after(&mut self, op: &Op, branched: bool, lowered: bool, (slot, slots): (u8, usize)) -> Done {
         if op.restores {
             return Ok(());
         }
@@ -154,19 +159,12 @@ impl Cpu {
         let step = self.has(psr::SS);
         let code = u64::from(lowered) << 1 | u64::from(taken) << 2 | u64::from(step) << 3;
         let vectors = [(lowered, 0x5e00), (taken, 0x5f00), (step, 0x6000)];
-        match vectors.into_iter().find(|(happened, _)| *happened) {
-            Some((_, vector)) => Err(self.trap(vector, code, slot)),
-            None => Ok(()),
-        }
-    }
-
-    /// A trap that follows an instruction of this slot; the state is already that after it.
-    pub(crate) fn trap(&mut self, vector: u64, code: u64, slot: u8) -> Trouble {
-        if self.slot >= 3 {
+        let Some((_, vector)) = vectors.into_iter().find(|(happened, _)| *happened) else { return Ok(()) };
+        if usize::from(self.slot) >= slots {
             (self.ip, self.slot) = (self.ip + 16, 0);
         }
         let isr = code | u64::from(slot) << 41;
-        Interruption { vector, isr, trap: true, ..Interruption::default() }.into()
+        Err(Interruption { vector, isr, trap: true, ..Interruption::default() }.into())
     }
 
     fn fetch<'a>(&mut self, decoded: &'a mut Decoded, bus: &mut dyn Bus) -> Done<&'a Entry> {

@@ -441,3 +441,42 @@ fn traps_follow_their_instruction() {
     assert_eq!((machine.vector(), control(&machine, "isr")), (Some(0x5f00), 4 | 2 << 41));
     assert_eq!(control(&machine, "iip"), line(2));
 }
+
+/// Goes to START + 0x400 by rfi, with these bits of IPSR beside those of a program that collects interruptions.
+fn returning(ipsr: u64) -> Machine {
+    let ipsr = 1 << 44 | IC | ipsr;
+    Machine::new(&format!(
+        "{BEGIN}
+        movl r10={:#x}
+        movl r12={ipsr:#x}
+        rsm 0x2000
+        mov cr.iip=r10
+        mov cr.ipsr=r12
+        rfi",
+        START + 0x400
+    ))
+}
+
+#[test]
+fn a_step_over_a_long_instruction_ends_at_the_next_bundle() {
+    // A long instruction is all that its bundle has left: the next one is not in a third slot.
+    for (text, from) in [("movl r9=0x7", 1), ("(p06) brl.cond.sptk.few 0x30000", 1), ("movl r9=0x7", 0)] {
+        let mut machine = returning(1 << 40 | from << 41);
+        machine.put(START + 0x400, &format!("{text}\nhere:\nbr.few @here"));
+        machine.put(TABLE + 0x6000, "mov r8=cr.iip\nmov r11=cr.ipsr\nmov r13=cr.isr\nhere:\nbr.few @here");
+        machine.finish();
+        assert_eq!(machine.vector(), Some(0x6030), "{text}");
+        let next = if from == 1 { (START + 0x410, 0) } else { (START + 0x400, 1) };
+        assert_eq!((machine.r(8), machine.r(11) >> 41 & 3), next, "{text}");
+        assert_eq!(machine.r(13), from << 41 | 8, "{text}");
+    }
+}
+
+#[test]
+fn to_go_on_in_the_third_slot_of_a_long_bundle_is_illegal() {
+    let mut machine = returning(2 << 41);
+    machine.put(START + 0x400, "movl r9=0x7\nhere:\nbr.few @here");
+    machine.finish();
+    assert_eq!((machine.vector(), machine.r(9)), (Some(0x5400), 0), "{}", machine.cpu.state());
+    assert_eq!((control(&machine, "iip"), control(&machine, "isr")), (START + 0x400, 2 << 41));
+}
