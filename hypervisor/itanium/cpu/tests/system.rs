@@ -480,3 +480,28 @@ fn to_go_on_in_the_third_slot_of_a_long_bundle_is_illegal() {
     assert_eq!((machine.vector(), machine.r(9)), (Some(0x5400), 0), "{}", machine.cpu.state());
     assert_eq!((control(&machine, "iip"), control(&machine, "isr")), (START + 0x400, 2 << 41));
 }
+
+#[test]
+fn two_targets_that_are_one_come_before_a_disabled_register() {
+    // Upper registers are disabled by bit 19.
+    for text in ["fclass.m p6,p6=f40,0x1ff", "fclass.m.unc p6,p6=f40,0x1ff", "fcmp.eq.s0 p6,p6=f40,f41"] {
+        let machine = ran(&format!("ssm 0x80000\n{text}"));
+        assert_eq!(machine.vector(), Some(0x5400), "{text}");
+    }
+    assert_eq!(ran("ssm 0x80000\nfclass.m p6,p7=f40,0x1ff").vector(), Some(0x5500));
+}
+
+#[test]
+fn a_target_that_is_none_comes_before_a_nat() {
+    // The target is beyond the frame.
+    for text in [
+        "cmp8xchg16.acq r120=[r3],r4,ar.csd,ar.ccv",
+        "xchg8 r120=[r3],r4",
+        "cmpxchg8.acq r120=[r3],r4,ar.ccv",
+        "xchg8 r0=[r3],r4",
+    ] {
+        let machine = ran(&format!("{NAT}alloc r2=ar.pfs,8,0,0\n{text}"));
+        assert_eq!(machine.vector(), Some(0x5400), "{text}");
+    }
+    assert_eq!(ran(&format!("{NAT}cmpxchg8.acq r10=[r3],r4,ar.ccv")).vector(), Some(0x5600));
+}

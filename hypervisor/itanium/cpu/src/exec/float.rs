@@ -258,6 +258,10 @@ impl Cpu {
         let on = op.qp == 0 || self.pr(op.qp);
         let way = if op.bit(12) { Way::Unconditional } else { Way::Normal };
         if on {
+            // What is wrong with the targets comes first, as in a comparison.
+            if op.p1 == op.p2 {
+                return Err(illegal());
+            }
             self.enabled(&[op.r2])?;
         }
         let (value, wanted) = (self.fr(op.r2), op.imm as u64);

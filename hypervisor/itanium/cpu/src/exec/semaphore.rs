@@ -7,17 +7,17 @@ use itanium_mmu::mmu::Access;
 use super::{Handler, Name, Op};
 use crate::bus::Bus;
 use crate::cpu::{Cpu, ar};
-use crate::interruption::{Done, R, W, nat, unsupported};
+use crate::interruption::{Done, R, W, unsupported};
 use crate::psr;
 
 pub(super) fn of((mnemonic, _): Name) -> Option<Handler> {
     Some(match mnemonic {
         "cmpxchg{size}{sem}{hint}" => |c, b, o| {
-            let (new, expected) = (c.value(o.r2, R | W)?, c.ar[ar::CCV]);
+            let (new, expected) = (c.replacement(o)?, c.ar[ar::CCV]);
             c.exchange(b, o, 1 << o.bits(31, 30), |old| (old == expected).then_some(new))
         },
         "xchg{size}{hint}" => |c, b, o| {
-            let new = c.value(o.r2, R | W)?;
+            let new = c.replacement(o)?;
             c.exchange(b, o, 1 << o.bits(31, 30), |_| Some(new))
         },
         "fetchadd4.acq{hint}" | "fetchadd4.rel{hint}" => {
@@ -32,6 +32,12 @@ pub(super) fn of((mnemonic, _): Name) -> Option<Handler> {
 }
 
 impl Cpu {
+    /// What is to be written. A target that cannot be comes before a NaT.
+    fn replacement(&self, op: &Op) -> Done<u64> {
+        self.target(op.r1)?;
+        self.value(op.r2, R | W)
+    }
+
     fn exchange(&mut self, bus: &mut dyn Bus, op: &Op, size: u32, new: impl Fn(u64) -> Option<u64>) -> Done {
         self.target(op.r1)?;
         let place = self.aligned(bus, op, Access::ReadWrite, size, R | W)?;
@@ -53,11 +59,7 @@ impl Cpu {
 
     /// Compares eight bytes, and writes the sixteen around them.
     fn exchange_16(&mut self, bus: &mut dyn Bus, op: &Op) -> Done {
-        self.target(op.r1)?;
-        let (new, new_nat) = self.gr(op.r2);
-        if new_nat {
-            return Err(nat(R | W));
-        }
+        let new = self.replacement(op)?;
         let place = self.aligned(bus, op, Access::ReadWrite, 8, R | W)?;
         self.cacheable(op, place.1)?;
         let big = self.has(psr::BE);
