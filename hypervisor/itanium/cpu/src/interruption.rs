@@ -95,6 +95,8 @@ pub fn stuck(why: impl Into<String>) -> Trouble {
 }
 
 const GENERAL: u64 = 0x5400;
+/// The vector of Floating-Point Exception faults.
+pub const FLOATING: u64 = 0x5c00;
 /// The vector of breaks.
 pub const BREAK: u64 = 0x2c00;
 
@@ -146,6 +148,12 @@ pub fn unsupported(isr: u64, address: u64) -> Trouble {
 /// Disabled Floating-Point Register fault: of the lower registers, of the upper ones.
 pub fn disabled(low: bool, high: bool) -> Trouble {
     at(0x5500, u64::from(low) | u64::from(high) << 1)
+}
+
+/// Floating-Point Exception fault, and no exception: software is to do what the instruction would. It comes before those
+/// of the program's (another implementation).
+pub fn software_assistance() -> Trouble {
+    at(FLOATING, 8)
 }
 
 /// Speculative Operation fault, or a trap, with an immediate.

@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{BEGIN, DATA, Machine, good, ran};
+use common::{BEGIN, DATA, Machine, TABLE, good, ran};
 
 struct Random(u64);
 
@@ -297,5 +297,76 @@ fn flags_say_what_happened_and_traps_that_are_on_fault() {
         // The same with the first three traps on.
         let on = ran(&format!("{set}movl r4=0x9804c02700338\nmov.m ar.fpsr=r4\n{text}"));
         assert_eq!(on.vector(), (flags & 7 != 0).then_some(0x5c00), "{text}");
+    }
+}
+
+/// The flags of field 0, the vector, and ISR's code after a program on f6 and f7, whose exponents (with the sign above) and
+/// significands these are.
+fn of_registers(values: [(u64, u64); 2], text: &str) -> (u64, Option<u64>, u64) {
+    let mut machine = Machine::new(&format!(
+        "{BEGIN}\nmovl r5={DATA:#x}\nldf.fill f6=[r5],16\nldf.fill f7=[r5]\n{text}\nmov.m r10=ar.fpsr\nend:\nbr.few @end"
+    ));
+    for (at, word) in values.into_iter().flat_map(|(exponent, significand)| [significand, exponent]).enumerate() {
+        let at = DATA as usize + 8 * at;
+        machine.ram.0[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    machine.finish();
+    let vector = machine.vector();
+    if let Some(vector) = vector {
+        machine.put(TABLE + vector, "mov r20=cr.isr\nmov.m r10=ar.fpsr\nhere:\nbr.few @here");
+        machine.finish();
+    }
+    (machine.r(10) >> 13 & 0x3f, vector, machine.r(20) & 0xffff)
+}
+
+#[test]
+fn what_a_program_cannot_divide_is_softwares() {
+    const ONE: u64 = 1 << 63;
+    const LARGEST: u64 = 0x1_fffe;
+    for (a, b, asks) in [
+        // Divisors near the ends of a register's range, by something that leaves the quotient in the middle of it.
+        ((LARGEST, ONE), (LARGEST, ONE), true),
+        ((LARGEST, ONE), (0x1_fffc, ONE), true),
+        ((LARGEST, ONE), (0x1_fffb, u64::MAX), false),
+        ((0x41, ONE), (1, ONE), false),
+        ((0x41, ONE), (1, ONE >> 1), true),
+        ((0x41, ONE), (2, ONE >> 1), false),
+        // Quotients near them.
+        ((0xffff + 0x8000, ONE), (0x8000, ONE), true),
+        ((0xffff + 0x7fff, ONE), (0x8000, ONE), false),
+        ((0x8000, ONE), (0xffff + 0x7ffe, ONE), true),
+        ((0x8000, ONE), (0xffff + 0x7ffd, ONE), false),
+        // Dividends that have no room for what is lost below them.
+        ((0x40, ONE), (0x8000, ONE), true),
+        ((0x41, ONE >> 1), (0x8000, ONE), true),
+        ((0x41, ONE), (0x8000, ONE), false),
+        // What needs no division.
+        ((0, 0), (LARGEST, ONE), false),
+        ((0x1_ffff, ONE), (LARGEST, ONE), false),
+    ] {
+        let (flags, vector, code) = of_registers([a, b], "frcpa.s0 f9,p6=f6,f7");
+        assert_eq!((vector, code), if asks { (Some(0x5c00), 8) } else { (None, 0) }, "{a:x?} / {b:x?}");
+        assert!(!asks || flags == 0, "{a:x?} / {b:x?}: {flags:x}");
+    }
+    // It comes before what the program wants to know of.
+    let on = "movl r4=0x9804c02700338\nmov.m ar.fpsr=r4\n";
+    let unnormal = (LARGEST, ONE >> 1);
+    assert_eq!(of_registers([unnormal, unnormal], &format!("{on}frcpa.s0 f9,p6=f6,f7")), (0, Some(0x5c00), 8));
+    let middle = (0xffff, ONE >> 1);
+    assert_eq!(of_registers([middle, middle], &format!("{on}frcpa.s0 f9,p6=f6,f7")), (0, Some(0x5c00), 2));
+}
+
+#[test]
+fn a_root_that_a_program_cannot_take_is_softwares() {
+    for (value, asks) in [
+        ((0x40, 1 << 63), true),
+        ((0x41, 1 << 62), true),
+        ((0x41, 1 << 63), false),
+        ((0x1_fffe, 1 << 63), false),
+        ((0, 0), false),
+        ((1 << 17 | 0x40, 1 << 63), false),
+    ] {
+        let (_, vector, code) = of_registers([value, value], "frsqrta.s0 f9,p6=f6");
+        assert_eq!((vector, code), if asks { (Some(0x5c00), 8) } else { (None, 0) }, "{value:x?}");
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-//! Floating-point arithmetic (SDM vol. 1, chapter 5; vol. 3, F1, F4 to F8, F10, F12 to F14). All operands are served
-//! here: there is no software assistance. Not there yet: traps that are on (overflow, underflow, inexact).
+//! Floating-point arithmetic (SDM vol. 1, chapter 5; vol. 3, F1, F4 to F8, F10, F12 to F14). Software's assistance is asked
+//! for where the architecture has every processor do so, and nowhere else.
 
 use super::compare::Way;
 use super::{Handler, Name, Op};
 use crate::bus::Bus;
 use crate::cpu::{Cpu, Float, ar};
-use crate::interruption::{Done, at, illegal, reserved, stuck};
+use crate::interruption::{Done, FLOATING, at, illegal, reserved, software_assistance, stuck};
 use crate::rounding::{Exact, Rounding, flag};
 
 pub(super) fn of(name: Name) -> Option<Handler> {
@@ -78,6 +78,8 @@ pub(super) const fn field(op: &Op) -> u32 {
 }
 
 const QUIET: u64 = 1 << 62;
+/// Of a register's exponent.
+const BIAS: i64 = 0xffff;
 
 impl Float {
     /// What an invalid operation gives.
@@ -203,7 +205,7 @@ impl Cpu {
             trap |= on != 0;
         }
         if code != 0 {
-            return Err(at(0x5c00, code));
+            return Err(at(FLOATING, code));
         }
         if trap {
             return Err(stuck("a floating-point trap that is on: not implemented"));
@@ -344,12 +346,12 @@ impl Cpu {
             self.set_pr(op.p2, false);
             return Ok(());
         }
-        let Some(value) = reciprocal(b) else {
-            return Err(stuck("frcpa of a number that is too large for its reciprocal: not implemented"));
-        };
+        if quotient_needs_software(a, b) {
+            return Err(software_assistance());
+        }
         let denormal = if a.is_unnormal() || b.is_unnormal() { flag::D } else { 0 };
         self.raise(field(op), denormal)?;
-        self.set_fr(op.r1, value);
+        self.set_fr(op.r1, reciprocal(b));
         self.set_pr(op.p2, true);
         Ok(())
     }
@@ -396,14 +398,29 @@ pub(super) fn multiplied(rounding: Rounding, signs: Signs, a: Float, b: Float, a
     (value, flags | denormal)
 }
 
-/// About the reciprocal of a number; none where no register has it.
-pub(super) fn reciprocal(b: Float) -> Option<Float> {
+/// Below these, a register's smallest normal exponent and 63 more, the steps of a division or of a root lose bits.
+const NEARLY_TOO_SMALL: i64 = 64;
+
+/// Whether a quotient, of numbers that are not 0, is one that programs cannot compute from an approximation: a number of
+/// the steps between would have an exponent that registers have not (another implementation).
+fn quotient_needs_software(a: Float, b: Float) -> bool {
+    let ((a, _), (b, _)) = (a.normalized(), b.normalized());
+    b < 1 || b >= 2 * BIAS - 2 || a - b >= BIAS || a - b <= 2 - BIAS || a <= NEARLY_TOO_SMALL
+}
+
+/// The same of the root of a number that is not 0.
+pub(super) fn root_needs_software(b: Float) -> bool {
+    b.normalized().0 <= NEARLY_TOO_SMALL
+}
+
+/// About the reciprocal of a number that needs no software.
+pub(super) fn reciprocal(b: Float) -> Float {
     let (exponent, significand) = b.normalized();
     let exponent = 0x1_ffff - 2 - exponent;
     let index = significand >> 55 & 0xff;
     let fraction = ((1 << 21) / (512 + 2 * index + 1)).div_ceil(2) - 1024;
     let significand = 1 << 63 | fraction << 53;
-    (exponent > 0).then_some(Float { negative: b.negative, exponent: exponent as u32, significand })
+    Float { negative: b.negative, exponent: exponent as u32, significand }
 }
 
 /// The quotient, where one of two numbers is 0, infinite, or none.

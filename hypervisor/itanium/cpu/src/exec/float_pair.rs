@@ -2,10 +2,12 @@
 //! Parallel forms, on two numbers of single precision in a significand (SDM vol. 3, fpma and so on), and the reciprocal of
 //! a square root. Each half is computed as the form without `p` would compute it in single precision.
 
-use super::float::{LESS, NEGATED, PLUS, Signs, compared, easy_quotient, field, multiplied, ordered, reciprocal};
+use super::float::{
+    LESS, NEGATED, PLUS, Signs, compared, easy_quotient, field, multiplied, ordered, reciprocal, root_needs_software,
+};
 use super::{Handler, Name, Op};
 use crate::cpu::{Cpu, Float};
-use crate::interruption::Done;
+use crate::interruption::{Done, software_assistance};
 use crate::rounding::{Exact, Rounding, flag};
 
 pub(super) fn of((mnemonic, _): Name) -> Option<Handler> {
@@ -158,7 +160,8 @@ impl Cpu {
                     return (value.to_single(), flags, false);
                 }
                 let denormal = if a.is_unnormal() || b.is_unnormal() { flag::D } else { 0 };
-                let value = reciprocal(b).expect("single precision has no number that is too large");
+                // Single precision has no number whose reciprocal registers have not.
+                let value = reciprocal(b);
                 let normal = (0xffff - 126..=0xffff + 127).contains(&value.exponent);
                 (value.to_single(), denormal, normal)
             })
@@ -175,6 +178,9 @@ impl Cpu {
                 return Ok(None);
             }
             let (found, flags, goes_on) = root(value);
+            if goes_on && root_needs_software(value) {
+                return Err(software_assistance());
+            }
             cpu.raise_each(field(op), [flags, 0])?;
             cpu.set_fr(op.r1, found);
             Ok(Some(goes_on))
