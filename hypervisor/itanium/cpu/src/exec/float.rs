@@ -189,9 +189,9 @@ impl Cpu {
         self.raise_each(field, [flags, 0])
     }
 
-    /// Sets flags, of the lower half and the upper one where there are two; those whose trap is on raise it: the first
-    /// three as a fault, and nothing is written. ISR.code names the first of each half that there is: v, d, z (SDM vol. 2,
-    /// chapter 8, from memory).
+    /// Sets flags, of a number alone or the upper half, and of the lower one; those whose trap is on raise it: the first
+    /// three as a fault, and nothing is written. ISR.code names the first of each half that there is: v, d, z, those of the
+    /// lower half four bits further up (another implementation).
     pub(super) fn raise_each(&mut self, field: u32, flags: [u64; 2]) -> Done {
         let off = if self.controls(field) >> 6 & 1 != 0 { 0x3f } else { self.ar[ar::FPSR] & 0x3f };
         let mut code = 0;

@@ -96,7 +96,7 @@ impl Cpu {
             return Ok(None);
         }
         let [upper, lower] = [0, 1].map(|half| f(values.map(|value| halves(value)[half])));
-        self.raise_each(field(op), [lower.1, upper.1])?;
+        self.raise_each(field(op), [upper.1, lower.1])?;
         self.set_fr(op.r1, joined([upper.0, lower.0]));
         Ok(Some(upper.2 && lower.2))
     }
