@@ -18,7 +18,7 @@ pub struct Interruption {
     pub iha: Option<u64>,
     /// For IIM.
     pub iim: Option<u64>,
-    /// It follows its instruction.
+    /// It follows its instruction, which is over.
     pub trap: bool,
     /// It is a Data Nested TLB fault, which leaves all registers alone.
     pub nested: bool,
@@ -97,6 +97,8 @@ pub fn stuck(why: impl Into<String>) -> Trouble {
 const GENERAL: u64 = 0x5400;
 /// The vector of Floating-Point Exception faults.
 pub const FLOATING: u64 = 0x5c00;
+/// The vector of Floating-Point Exception traps.
+pub const FLOATING_TRAP: u64 = 0x5d00;
 /// The vector of breaks.
 pub const BREAK: u64 = 0x2c00;
 
@@ -154,6 +156,12 @@ pub fn disabled(low: bool, high: bool) -> Trouble {
 /// of the program's (another implementation).
 pub fn software_assistance() -> Trouble {
     at(FLOATING, 8)
+}
+
+/// Floating-Point Exception trap, for [`Cpu::run`](crate::Cpu::run) to add what else follows the instruction. The lowest
+/// bit says that it is one (SDM vol. 2, table 8-3, from memory).
+pub fn trap(code: u64) -> Trouble {
+    Interruption { vector: FLOATING_TRAP, isr: code | 1, trap: true, ..Interruption::default() }.into()
 }
 
 /// Speculative Operation fault, or a trap, with an immediate.

@@ -12,8 +12,8 @@ pub(crate) mod flag {
     pub const O: u64 = 8;
     pub const U: u64 = 16;
     pub const I: u64 = 32;
-    /// Not in the status fields: a result is too small, if exact. It raises underflow where that trap is on.
-    pub const TINY: u64 = 64;
+    /// Not in the status fields: what is delivered is larger than the exact number, but for its sign.
+    pub const AWAY: u64 = 64;
 }
 
 /// Sign, and magnitude times a power of two. The magnitude's lowest bit is set also where bits below it were lost, so
@@ -146,6 +146,8 @@ pub(crate) struct Rounding {
     pub mode: u64,
     /// What is too small becomes 0.
     pub flush: bool,
+    /// Flags of the traps that are on. Of overflow and underflow, what is delivered is rounded as if exponents had no end.
+    pub traps: u64,
 }
 
 impl Rounding {
@@ -157,8 +159,8 @@ impl Rounding {
         1 - self.largest()
     }
 
-    /// Rounds to a multiple of 2^`unit`: how many, and whether it is less than all.
-    fn to_multiple(self, exact: Exact, unit: i64) -> (u128, bool) {
+    /// Rounds to a multiple of 2^`unit`: how many, and the flags of a number that is none.
+    fn to_multiple(self, exact: Exact, unit: i64) -> (u128, u64) {
         // Two bits more, the lower of which says that something follows.
         let by = unit - 2 - exact.exponent;
         let scaled = if by < 0 { exact.magnitude.left((-by) as u32) } else { exact.magnitude.right(by as u64) };
@@ -169,7 +171,7 @@ impl Rounding {
             2 => !exact.negative && rest != 0,
             _ => false,
         };
-        (kept + u128::from(up), rest != 0)
+        (kept + u128::from(up), if rest != 0 { flag::I } else { 0 } | if up { flag::AWAY } else { 0 })
     }
 
     /// A register of an exact number, and flags.
@@ -179,34 +181,35 @@ impl Rounding {
             return (Float { negative, ..Float::default() }, 0);
         }
         let precision = i64::from(self.precision);
-        let (rounded, inexact) = self.to_multiple(exact, exact.top() - precision);
+        let (rounded, flags) = self.to_multiple(exact, exact.top() - precision);
         let carried = rounded >> self.precision != 0;
         let exponent = exact.top() - 1 + i64::from(carried);
-        if exponent < self.smallest() {
-            return self.small(exact);
-        }
-        if exponent > self.largest() {
-            return (self.overflowed(negative), flag::O | flag::I);
-        }
         let significand = (rounded as u64).wrapping_shl(64 - self.precision);
         let significand = if carried { 1 << 63 } else { significand };
-        let value = Float { negative, exponent: (exponent + 0xffff) as u32, significand };
-        (value, if inexact { flag::I } else { 0 })
+        // Of an exponent that registers have not, the lower bits.
+        let value = Float { negative, exponent: (exponent + 0xffff) as u32 & 0x1_ffff, significand };
+        if exponent < self.smallest() {
+            return if self.traps & flag::U != 0 { (value, flags | flag::U) } else { self.small(exact) };
+        }
+        if exponent > self.largest() {
+            return if self.traps & flag::O != 0 { (value, flags | flag::O) } else { self.overflowed(negative) };
+        }
+        (value, flags)
     }
 
     /// What is below the smallest normal number, after rounding: not normalized, or 0.
     fn small(self, exact: Exact) -> (Float, u64) {
         let negative = exact.negative;
         if self.flush {
-            return (Float { negative, ..Float::default() }, flag::U | flag::I | flag::TINY);
+            return (Float { negative, ..Float::default() }, flag::U | flag::I);
         }
-        let (rounded, inexact) = self.to_multiple(exact, self.smallest() - i64::from(self.precision) + 1);
+        let (rounded, flags) = self.to_multiple(exact, self.smallest() - i64::from(self.precision) + 1);
         let significand = (rounded as u64).wrapping_shl(64 - self.precision);
         let exponent = if significand == 0 { 0 } else { (self.smallest() + 0xffff) as u32 };
-        (Float { negative, exponent, significand }, flag::TINY | if inexact { flag::U | flag::I } else { 0 })
+        (Float { negative, exponent, significand }, flags | if flags & flag::I != 0 { flag::U } else { 0 })
     }
 
-    const fn overflowed(self, negative: bool) -> Float {
+    const fn overflowed(self, negative: bool) -> (Float, u64) {
         let away = match self.mode {
             0 => true,
             1 => negative,
@@ -214,18 +217,19 @@ impl Rounding {
             _ => false,
         };
         if away {
-            return Float { negative, exponent: 0x1_ffff, significand: 1 << 63 };
+            let endless = Float { negative, exponent: 0x1_ffff, significand: 1 << 63 };
+            return (endless, flag::O | flag::I | flag::AWAY);
         }
         let significand = u64::MAX << (64 - self.precision);
-        Float { negative, exponent: (self.largest() + 0xffff) as u32, significand }
+        (Float { negative, exponent: (self.largest() + 0xffff) as u32, significand }, flag::O | flag::I)
     }
 
-    /// An integer of 64 bits; none where it has more.
-    pub(crate) fn to_integer(self, exact: Exact, signed: bool) -> Option<(u64, bool)> {
+    /// An integer of 64 bits, and flags; none where it has more.
+    pub(crate) fn to_integer(self, exact: Exact, signed: bool) -> Option<(u64, u64)> {
         if !exact.magnitude.is_zero() && exact.top() > 66 {
             return None;
         }
-        let (size, inexact) = self.to_multiple(exact, 0);
+        let (size, flags) = self.to_multiple(exact, 0);
         let value = match (exact.negative, signed) {
             (false, true) if size < 1 << 63 => size as u64,
             (true, true) if size <= 1 << 63 => (size as u64).wrapping_neg(),
@@ -233,6 +237,6 @@ impl Rounding {
             (true, false) if size == 0 => 0,
             _ => return None,
         };
-        Some((value, inexact))
+        Some((value, flags))
     }
 }

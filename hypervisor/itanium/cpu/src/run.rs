@@ -7,7 +7,7 @@ use itanium_mmu::mmu::Access;
 use crate::bus::Bus;
 use crate::cpu::{Cpu, TRAIL, ar, cr};
 use crate::exec::Op;
-use crate::interruption::{BREAK, Done, Interruption, NI, Stop, Stuck, Trouble, X, stuck};
+use crate::interruption::{BREAK, Done, FLOATING_TRAP, Interruption, NI, Stop, Stuck, Trouble, X, stuck};
 use crate::psr;
 
 /// Bundles that have been decoded, by their physical address. An entry is right if the bundle in memory is the one that
@@ -42,6 +42,15 @@ impl Entry {
         let slots = if units[1] == Unit::L { 2 } else { 3 };
         let third = if slots == 3 { op(2) } else { Op::illegal() };
         Self { raw, slots, ops: [op(0), op(1), third] }
+    }
+}
+
+/// The code of traps that an instruction asks for which is over; what has ended it early goes on.
+#[cold]
+fn following(trouble: Trouble) -> Done<u64> {
+    match trouble {
+        Trouble::Interruption(interruption) if interruption.trap => Ok(interruption.isr),
+        trouble => Err(trouble),
     }
 }
 
@@ -107,8 +116,11 @@ impl Cpu {
         loop {
             let op = &entry.ops[usize::from(self.slot)];
             let level = self.level();
+            let mut follows = 0;
             if op.always || self.pr(op.qp) {
-                (op.run)(self, bus, op)?;
+                if let Err(trouble) = (op.run)(self, bus, op) {
+                    follows = following(trouble)?;
+                }
             }
             self.instructions += 1;
             self.unfinished = 0;
@@ -127,8 +139,8 @@ impl Cpu {
                 }
                 None => self.slot += 1,
             }
-            if self.has(psr::ONCE | psr::SS | psr::TB | psr::LP) {
-                self.after(op, branched.is_some(), self.level() > level, (slot, entry.slots))?;
+            if follows != 0 || self.has(psr::ONCE | psr::SS | psr::TB | psr::LP) {
+                self.after(op, branched.is_some(), self.level() > level, (slot, entry.slots), follows)?;
             }
             if branched.is_some() {
                 return Ok(());
@@ -148,8 +160,8 @@ impl Cpu {
     }
 
     /// Bits of the status register that are for one instruction, and traps after each (SDM vol. 2, 5.5.1), which was in
-    /// this slot of so many.
-    fn after(&mut self, op: &Op, branched: bool, lowered: bool, (slot, slots): (u8, usize)) -> Done {
+    /// this slot of so many, and asked for these itself.
+    fn after(&mut self, op: &Op, branched: bool, lowered: bool, (slot, slots): (u8, usize), own: u64) -> Done {
         if op.restores {
             return Ok(());
         }
@@ -157,8 +169,8 @@ impl Cpu {
         let lowered = lowered && self.has(psr::LP);
         let taken = branched && self.has(psr::TB);
         let step = self.has(psr::SS);
-        let code = u64::from(lowered) << 1 | u64::from(taken) << 2 | u64::from(step) << 3;
-        let vectors = [(lowered, 0x5e00), (taken, 0x5f00), (step, 0x6000)];
+        let code = own | u64::from(lowered) << 1 | u64::from(taken) << 2 | u64::from(step) << 3;
+        let vectors = [(own != 0, FLOATING_TRAP), (lowered, 0x5e00), (taken, 0x5f00), (step, 0x6000)];
         let Some((_, vector)) = vectors.into_iter().find(|(happened, _)| *happened) else { return Ok(()) };
         if usize::from(self.slot) >= slots {
             (self.ip, self.slot) = (self.ip + 16, 0);

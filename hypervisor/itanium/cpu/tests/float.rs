@@ -370,3 +370,62 @@ fn a_root_that_a_program_cannot_take_is_softwares() {
         assert_eq!((vector, code), if asks { (Some(0x5c00), 8) } else { (None, 0) }, "{value:x?}");
     }
 }
+
+#[test]
+fn traps_that_are_on_follow_their_result() {
+    const O: u64 = 8;
+    const U: u64 = 16;
+    const I: u64 = 32;
+    let values = [
+        (6, 0x3ff0_0000_0000_0001_u64),
+        (7, 0x7fe0_0000_0000_0000),
+        (8, 0x0010_0000_0000_0001),
+        (10, 0x0010_0000_0000_0000),
+        (11, 0x4006_0000_0000_0000),
+    ];
+    let set = values.map(|(to, value)| format!("movl r4={value:#x}\nsetf.d f{to}=r4\n")).concat();
+    let (one, last) = (1_u64 << 63, 1_u64 << 11);
+    // Which traps are on; those that there are, in ISR, with 64 for a result that is larger than the exact one; flags;
+    // exponent and significand.
+    for (text, on, code, flags, exponent, significand) in [
+        ("fmpy.d.s0 f9=f7,f7", O, O, O, 0xffff + 2046, one),
+        ("fmpy.d.s0 f9=f7,f7", O | I, O, O, 0xffff + 2046, one),
+        ("fmpy.d.s0 f9=f7,f7", I, I | 64, O | I, 0x1_ffff, one),
+        ("fmpy.s.s0 f9=f7,f6", O, O | I, O | I, 0xffff + 1023, one),
+        ("fmpy.d.s0 f9=f8,f8", U, U | I, U | I, 0xffff - 2044, one | 2 * last),
+        ("fmpy.d.s0 f9=f10,f10", U, U, U, 0xffff - 2044, one),
+        ("fmpy.d.s0 f9=f10,f10", I, I, U | I, 0, 0),
+        ("fma.d.s0 f9=f6,f6,f1", I, I, I, 0x1_0000, one | last),
+        ("fma.d.s0 f9=f6,f6,f6", I, I | 64, I, 0x1_0000, one | 2 * last),
+        ("fcvt.fx.s0 f9=f11", I, I | 64, I, 0x1_003e, 3),
+        ("fcvt.fx.trunc.s0 f9=f11", I, I, I, 0x1_003e, 2),
+        ("fma.d.s0 f9=f6,f6,f1", O | U, 0, I, 0x1_0000, one | last),
+    ] {
+        let fpsr = 0x9_804c_0270_033f_u64 & !on;
+        let text = format!("{set}movl r4={fpsr:#x}\nmov.m ar.fpsr=r4\n{text}\nadds r11=1,r11\n");
+        let mut machine = Machine::new(&format!("{BEGIN}\n{text}\nmov.m r10=ar.fpsr\nend:\nbr.few @end"));
+        machine.put(TABLE + 0x5d00, "mov r12=cr.isr\nmov r13=cr.ipsr\nrfi");
+        machine.finish();
+        assert_eq!(machine.vector(), None, "{text}");
+        let named = if code == 0 { 0 } else { code >> 3 << 11 | 1 | 1 << 41 };
+        assert_eq!((machine.r(12), machine.r(10) >> 13 & 0x3f), (named, flags), "{text}");
+        let value = machine.cpu.fr(9);
+        assert_eq!((u64::from(value.exponent), value.significand), (exponent, significand), "{text}");
+        // It goes on behind the instruction, in the last slot.
+        assert_eq!(machine.r(11), 1, "{text}");
+        assert!(code == 0 || machine.r(13) >> 41 & 3 == 2, "{text}");
+    }
+}
+
+#[test]
+fn a_trap_comes_with_that_of_a_step() {
+    let step = "movl r4=0x9804c0270031f\nmov.m ar.fpsr=r4\nmovl r4=0x3ff0000000000001\nsetf.d f6=r4";
+    let mut machine = Machine::new(&format!("{BEGIN}\n{step}\nfma.d.s0 f9=f6,f6,f1\nend:\nbr.few @end"));
+    machine.bundles(10);
+    machine.cpu.set_psr(machine.cpu.psr() | 1 << 40);
+    machine.put(TABLE + 0x5d00, "mov r12=cr.isr\nhere:\nbr.few @here");
+    machine.put(TABLE + 0x6000, "mov r9=cr.ipsr\nrfi");
+    machine.finish();
+    // It was the second step of its bundle.
+    assert_eq!((machine.vector(), machine.r(12)), (Some(0x5d10), 1 << 41 | 1 << 13 | 8 | 1));
+}

@@ -168,3 +168,32 @@ fn a_half_that_faults_is_named() {
     machine.finish();
     assert_eq!(machine.r(20) & 0xff, 1);
 }
+
+#[test]
+fn a_half_that_traps_is_named_and_both_are_written() {
+    // Overflow traps, and then inexact ones, too. Of 2^254 the lower bits of the exponent are left, and its topmost one, as
+    // of a number that is stored: 2^126. A third squared is rounded.
+    let (huge, third) = (0x7f00_0000_u64, 0x3eaa_aaab_u64);
+    for (upper, lower, traps, isr) in [
+        (huge, 0x3f80_0000, 0x37, 1 << 11),
+        (0x3f80_0000, huge, 0x37, 1 << 7),
+        (huge, third, 0x37, 1 << 11),
+        (huge, third, 0x17, 1 << 11 | 1 << 9),
+        (third, huge, 0x17, 1 << 13 | 1 << 7),
+    ] {
+        let (word, fpsr) = (upper << 32 | lower, 0x9_804c_0270_0300_u64 | traps);
+        let text = format!(
+            "movl r4={fpsr:#x}\nmov.m ar.fpsr=r4\nmovl r4={word:#x}\nsetf.sig f6=r4\nfpmpy.s0 f9=f6,f6\nmov r11=1"
+        );
+        let mut machine = ran(&text);
+        assert_eq!((machine.vector(), machine.r(11)), (Some(0x5d00), 0), "{upper:x} {lower:x}");
+        machine.put(machine.cpu.place().0, "mov r20=cr.isr\ngetf.sig r21=f9\nhere:\nbr.few @here");
+        machine.finish();
+        assert_eq!(machine.r(20) & 0xffff & !(1 << 14 | 1 << 10), isr | 1, "{upper:x} {lower:x}");
+        let squared = |half: u64| {
+            let value = f32::from_bits(half as u32);
+            if half == huge { 0x7e80_0000 } else { u64::from((value * value).to_bits()) }
+        };
+        assert_eq!(machine.r(21), squared(upper) << 32 | squared(lower), "{upper:x} {lower:x}");
+    }
+}

@@ -6,7 +6,7 @@ use super::compare::Way;
 use super::{Handler, Name, Op};
 use crate::bus::Bus;
 use crate::cpu::{Cpu, Float, ar};
-use crate::interruption::{Done, FLOATING, at, illegal, reserved, software_assistance, stuck};
+use crate::interruption::{Done, FLOATING, at, illegal, reserved, software_assistance, trap};
 use crate::rounding::{Exact, Rounding, flag};
 
 pub(super) fn of(name: Name) -> Option<Handler> {
@@ -182,36 +182,46 @@ impl Cpu {
         let widest = controls >> 1 & 1 != 0;
         let precision = fixed.map_or([24, 24, 53, 64][(controls >> 2 & 3) as usize], |(precision, _)| precision);
         let range = if widest { 17 } else { fixed.map_or(15, |(_, range)| range) };
-        Rounding { precision, range, mode: controls >> 4 & 3, flush: controls & 1 != 0 }
+        Rounding { precision, range, mode: controls >> 4 & 3, flush: controls & 1 != 0, traps: self.traps(field) }
     }
 
-    fn raise(&mut self, field: u32, flags: u64) -> Done {
+    /// How a status field says that numbers become integers; some conversions have a mode of their own.
+    pub(super) fn rounding_to_integer(&self, field: u32, truncate: bool) -> Rounding {
+        let mode = if truncate { 3 } else { self.controls(field) >> 4 & 3 };
+        Rounding { precision: 64, range: 17, mode, flush: false, traps: 0 }
+    }
+
+    /// Flags of the faults and traps that are on.
+    fn traps(&self, field: u32) -> u64 {
+        if self.controls(field) >> 6 & 1 != 0 { 0 } else { !self.ar[ar::FPSR] & 0x3f }
+    }
+
+    fn raise(&mut self, field: u32, flags: u64) -> Done<u64> {
         self.raise_each(field, [flags, 0])
     }
 
-    /// Sets flags, of a number alone or the upper half, and of the lower one; those whose trap is on raise it: the first
-    /// three as a fault, and nothing is written. ISR.code names the first of each half that there is: v, d, z, those of the
-    /// lower half four bits further up (another implementation).
-    pub(super) fn raise_each(&mut self, field: u32, flags: [u64; 2]) -> Done {
-        let off = if self.controls(field) >> 6 & 1 != 0 { 0x3f } else { self.ar[ar::FPSR] & 0x3f };
-        let mut code = 0;
-        let mut trap = false;
+    /// Sets flags, of a number alone or the upper half, and of the lower one. Those that are on raise a fault, and nothing
+    /// is written, or a trap, whose code is given, for [`trapped`] once the result is written. A code names the first fault
+    /// of each half that there is: v, z, d; and all traps, with the inexact one where a result is that and another trap is
+    /// on (another implementation; SDM vol. 2, chapter 8, from memory).
+    pub(super) fn raise_each(&mut self, field: u32, flags: [u64; 2]) -> Done<u64> {
+        let traps = self.traps(field);
+        let (mut faults, mut code) = (0, 0);
         for (half, flags) in flags.into_iter().enumerate() {
-            let tiny = if flags & flag::TINY != 0 { flag::U } else { 0 };
-            let on = (flags & 0x3f | tiny) & !off;
-            if on & (flag::V | flag::D | flag::Z) != 0 {
-                code |= 1 << (on.trailing_zeros() as usize + 4 * half);
+            let on = flags & traps;
+            let first = [flag::V, flag::Z, flag::D].into_iter().find(|fault| on & fault != 0);
+            faults |= first.unwrap_or(0) << (4 * half);
+            if on & (flag::O | flag::U | flag::I) != 0 {
+                let inexact = flags & flag::I;
+                let named = on & (flag::O | flag::U) | inexact | flags & flag::AWAY;
+                code |= named >> 3 << (11 - 4 * half);
             }
-            trap |= on != 0;
         }
-        if code != 0 {
-            return Err(at(FLOATING, code));
-        }
-        if trap {
-            return Err(stuck("a floating-point trap that is on: not implemented"));
+        if faults != 0 {
+            return Err(at(FLOATING, faults));
         }
         self.ar[ar::FPSR] |= ((flags[0] | flags[1]) & 0x3f) << (field + 7);
-        Ok(())
+        Ok(code)
     }
 
     fn reserved_precision(&self, field: u32) -> Done {
@@ -232,9 +242,9 @@ impl Cpu {
         }
         let rounding = self.rounding(field, fixed);
         let (value, flags) = multiplied(rounding, signs, a, b, adds.then_some(add));
-        self.raise(field, flags)?;
+        let traps = self.raise(field, flags)?;
         self.set_fr(op.r1, value);
-        Ok(())
+        trapped(traps)
     }
 
     fn compare_floats(&mut self, op: &Op, quiet: bool, relation: impl Fn(Option<i8>) -> bool) -> Done {
@@ -312,18 +322,17 @@ impl Cpu {
             self.set_fr(op.r1, Float::NATVAL);
             return Ok(());
         }
-        let mode = if truncate { 3 } else { self.controls(field) >> 4 & 3 };
-        let rounding = Rounding { precision: 64, range: 17, mode, flush: false };
+        let rounding = self.rounding_to_integer(field, truncate);
         let number = !value.is_nan() && !value.is_infinite() && !value.is_unsupported();
         let found = number.then(|| rounding.to_integer(Exact::of(value), signed)).flatten();
         let denormal = if value.is_unnormal() { flag::D } else { 0 };
         let (integer, flags) = match found {
-            Some((integer, inexact)) => (integer, denormal | if inexact { flag::I } else { 0 }),
+            Some((integer, flags)) => (integer, denormal | flags),
             None => (1 << 63, flag::V),
         };
-        self.raise(field, flags)?;
+        let traps = self.raise(field, flags)?;
         self.set_fr(op.r1, Float::of_integer(integer));
-        Ok(())
+        trapped(traps)
     }
 
     /// `frcpa`: about 1/f3, for programs that divide; or f2/f3, where that needs no division (SDM vol. 3, frcpa).
@@ -365,6 +374,11 @@ impl Cpu {
         self.ar[ar::FPSR] = self.ar[ar::FPSR] & !(0x7f << field) | controls << field;
         Ok(())
     }
+}
+
+/// Floating-Point Exception trap with this code, after an instruction that has written its result; none where that is 0.
+pub(super) fn trapped(code: u64) -> Done {
+    if code == 0 { Ok(()) } else { Err(trap(code)) }
 }
 
 /// A result and flags.

@@ -4,6 +4,7 @@
 
 use super::float::{
     LESS, NEGATED, PLUS, Signs, compared, easy_quotient, field, multiplied, ordered, reciprocal, root_needs_software,
+    trapped,
 };
 use super::{Handler, Name, Op};
 use crate::cpu::{Cpu, Float};
@@ -96,8 +97,9 @@ impl Cpu {
             return Ok(None);
         }
         let [upper, lower] = [0, 1].map(|half| f(values.map(|value| halves(value)[half])));
-        self.raise_each(field(op), [upper.1, lower.1])?;
+        let traps = self.raise_each(field(op), [upper.1, lower.1])?;
         self.set_fr(op.r1, joined([upper.0, lower.0]));
+        trapped(traps)?;
         Ok(Some(upper.2 && lower.2))
     }
 
@@ -127,8 +129,7 @@ impl Cpu {
     }
 
     fn integers_of(&mut self, op: &Op, signed: bool, truncate: bool) -> Done {
-        let mode = if truncate { 3 } else { self.controls(field(op)) >> 4 & 3 };
-        let rounding = Rounding { precision: 64, range: 17, mode, flush: false };
+        let rounding = self.rounding_to_integer(field(op), truncate);
         self.of_halves(op, [op.r2], |[value]| {
             let number = !value.is_nan() && !value.is_infinite();
             let found = number.then(|| rounding.to_integer(Exact::of(value), signed)).flatten();
@@ -137,7 +138,7 @@ impl Cpu {
             };
             let denormal = if value.is_unnormal() { flag::D } else { 0 };
             match found.filter(|&(integer, _)| fits(integer)) {
-                Some((integer, inexact)) => (integer as u32, denormal | if inexact { flag::I } else { 0 }, true),
+                Some((integer, flags)) => (integer as u32, denormal | flags, true),
                 None => (1 << 31, flag::V, true),
             }
         })?;
