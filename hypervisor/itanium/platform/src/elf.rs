@@ -34,6 +34,19 @@ impl<'a> File<'a> {
         word[..length as usize].copy_from_slice(self.piece(at, length)?);
         Ok(u64::from_le_bytes(word))
     }
+
+    /// An entry of a table, of which each has so many bytes.
+    fn entry(&self, table: u64, bytes: u64, number: u64) -> Result<Self, String> {
+        let at =
+            number.checked_mul(bytes).and_then(|by| table.checked_add(by)).ok_or("it has a table beyond its end")?;
+        Ok(Self(self.piece(at, bytes)?))
+    }
+
+    /// Up to the first zero from here on.
+    fn text(&self, at: u64) -> Result<&'a [u8], String> {
+        let text = self.piece(at, (self.0.len() as u64).saturating_sub(at))?;
+        Ok(text.split(|&byte| byte == 0).next().unwrap_or_default())
+    }
 }
 
 impl Kernel {
@@ -50,15 +63,15 @@ impl Kernel {
         let (entry, headers, count) = (file.number(24, 8)?, file.number(32, 8)?, file.number(56, 2)?);
         let mut kernel = Self::default();
         let mut begins = None;
-        for header in (0..count).map(|number| headers + 56 * number) {
-            let [at, from, physical, length, memory] =
-                [8, 16, 24, 32, 40].map(|field| file.number(header + field, 8));
+        for number in 0..count {
+            let header = file.entry(headers, 56, number)?;
+            let [at, from, physical, length, memory] = [8, 16, 24, 32, 40].map(|field| header.number(field, 8));
             let (at, from, physical, length, memory) = (at?, from?, physical?, length?, memory?);
-            if file.number(header, 4)? != 1 || memory == 0 {
+            if header.number(0, 4)? != 1 || memory == 0 {
                 continue;
             }
             if entry.wrapping_sub(from) < memory {
-                begins = Some(entry - from + physical);
+                begins = Some((entry - from).wrapping_add(physical));
             } else if entry.wrapping_sub(physical) < memory {
                 begins = Some(entry);
             }
@@ -81,18 +94,18 @@ impl Kernel {
 fn names(file: &File) -> Result<BTreeMap<u64, String>, String> {
     let (sections, count) = (file.number(40, 8)?, file.number(60, 2)?);
     let mut names = BTreeMap::new();
-    for section in (0..count).map(|number| sections + 64 * number) {
-        if file.number(section + 4, 4)? != 2 {
+    for number in 0..count {
+        let section = file.entry(sections, 64, number)?;
+        if section.number(4, 4)? != 2 {
             continue;
         }
-        let (at, length) = (file.number(section + 24, 8)?, file.number(section + 32, 8)?);
-        let texts = file.number(sections + 64 * file.number(section + 40, 4)? + 24, 8)?;
-        for symbol in (at..at + length).step_by(24) {
-            let kind = file.number(symbol + 4, 1)? & 15;
-            let text = &file.0[(texts + file.number(symbol, 4)?) as usize..];
-            let text = &text[..text.iter().position(|&byte| byte == 0).unwrap_or(0)];
-            if matches!(kind, 0 | 2) && !text.is_empty() && file.number(symbol + 6, 2)? != 0 {
-                names.insert(file.number(symbol + 8, 8)?, String::from_utf8_lossy(text).into_owned());
+        let symbols = File(file.piece(section.number(24, 8)?, section.number(32, 8)?)?);
+        let texts = file.entry(sections, 64, section.number(40, 4)?)?.number(24, 8)?;
+        for number in 0..symbols.0.len() as u64 / 24 {
+            let symbol = symbols.entry(0, 24, number)?;
+            let text = file.text(texts.saturating_add(symbol.number(0, 4)?))?;
+            if matches!(symbol.number(4, 1)? & 15, 0 | 2) && !text.is_empty() && symbol.number(6, 2)? != 0 {
+                names.insert(symbol.number(8, 8)?, String::from_utf8_lossy(text).into_owned());
             }
         }
     }

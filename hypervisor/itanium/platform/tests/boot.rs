@@ -196,12 +196,56 @@ fn what_cannot_be_started_is_refused() {
     says(setup(b"bzImage".to_vec()), "no ELF file");
     says(setup(elf(62, KERNEL, &[0; 64])), "another architecture: number 62");
     says(setup(good[..good.len() - 1].to_vec()), "cut off");
+    says(setup([&good[..32], &(u64::MAX - 7).to_le_bytes(), &good[40..]].concat()), "no file of its own size");
     says(setup(elf(50, 0x800_0000, &[0; 64])), "none of its segments");
     says(setup(elf(50, map::LOADER.start, &vec![0; KERNEL as usize])), "where no memory");
     says(Setup { ramdisk: vec![0; 64 << 20], ..setup(good.clone()) }, "48 MiB are left");
     says(Setup { memory: 100 << 20, ..setup(good.clone()) }, "from 128 to");
     says(Setup { command_line: "x".repeat(3000), ..setup(good) }, "command line");
     assert_eq!(Refused("why".into()).to_string(), "why");
+}
+
+/// A kernel with a name for its first instruction. What of the header, the sections and the symbol is to be another word
+/// is at these places.
+fn named(changes: &[(usize, u64)]) -> Vec<u8> {
+    let code = kernel(&halt(), "");
+    let at = code.len().next_multiple_of(8) as u64;
+    let tables = Bytes(code).until(at as usize);
+    // The symbols' section, with its texts' number, and that of the texts.
+    let section = |kind: u32, at: u64, length: u64| {
+        Bytes::default().u32(0).u32(kind).u64(0).u64(0).u64(at).u64(length).u32(1).until(64).0
+    };
+    let tables = tables.bytes(&section(2, at + 128, 24)).bytes(&section(3, at + 152, 8));
+    let symbol = tables.u32(1).u8(2).u8(0).u16(1).u64(KERNEL).u64(0);
+    let mut file = symbol.bytes(b"\0begin\0\0").0;
+    file[40..48].copy_from_slice(&at.to_le_bytes());
+    file[60] = 2;
+    for (place, word) in changes {
+        let place = if *place < 64 { *place } else { at as usize + place - 64 };
+        file[place..place + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    file
+}
+
+#[test]
+fn a_kernel_whose_names_cannot_be_read_starts_without() {
+    let report = |changes: &[(usize, u64)]| run(&mut boot(named(changes))).0.expect_err("it hangs");
+    assert!(report(&[]).contains("<begin+0x"), "{}", report(&[]));
+    let far = u64::MAX - 7;
+    for (place, word) in [
+        // The sections; the symbols, and how many bytes they have; which section has their texts; where those are.
+        (40, far),
+        (64 + 24, far),
+        (64 + 32, far),
+        (64 + 40, 0xffff_ffff),
+        (128 + 24, far),
+        // The symbol's text.
+        (192, 0x7fff_ffff),
+        (192, 0xffff_ffff),
+    ] {
+        let report = report(&[(place, word)]);
+        assert!(report.contains("none will come") && !report.contains("begin"), "{place}: {report}");
+    }
 }
 
 #[test]
