@@ -29,6 +29,12 @@ pub struct Alat(Vec<Entry>);
 impl Alat {
     const ENTRIES: usize = 32;
 
+    /// Whether it is one that loads leave. What serde has read from a file may be any.
+    pub(crate) fn is_sound(&self) -> bool {
+        let ends = |entry: &Entry| entry.physical.checked_add(entry.size.into()).is_some();
+        self.0.len() <= Self::ENTRIES && self.0.iter().all(ends)
+    }
+
     /// Remembers an advanced load.
     pub fn put(&mut self, target: Target, physical: u64, size: u32) {
         self.remove(target);

@@ -74,6 +74,9 @@ pub struct Float {
 /// Branches that a report names: a power of two.
 pub(crate) const TRAIL: usize = 16;
 
+/// Breakpoints of data and of instructions, performance monitors' controls and counts: how many there are.
+const INDIRECT: [usize; 4] = [16, 16, 32, 32];
+
 /// A processor. A snapshot is what serde makes of it.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Cpu {
@@ -142,7 +145,7 @@ impl Cpu {
             rse: Rse::default(),
             alat: Alat::default(),
             interrupts: Interrupts::default(),
-            indirect: [vec![0; 16], vec![0; 16], vec![0; 32], vec![0; 32]],
+            indirect: INDIRECT.map(|length| vec![0; length]),
             // "GenuineIntel"; an Itanium 2 with brl and 16-byte atomic operations (SDM vol. 1, 3.1.11, from memory).
             cpuid: [0x4965_6e69_756e_6547, 0x6c65_746e, 0, 0x1f01_0504, 5],
             last: 0,
@@ -158,6 +161,17 @@ impl Cpu {
         cpu.ar[ar::FPSR] = 0x0009_804c_0270_033f;
         cpu.frame.sof = 96;
         cpu
+    }
+
+    /// Whether it is one that instructions leave. What serde has read from a file may be any.
+    pub fn is_sound(&self) -> bool {
+        let lengths = [self.floats.len(), self.ar.len(), self.cr.len()] == [128; 3]
+            && self.indirect.each_ref().map(Vec::len) == INDIRECT;
+        let frame = Frame::of_word(self.frame.word()) == Some(self.frame) && self.rse.is_sound(self.frame.sof);
+        let place = self.slot < 3 && self.next_branch < TRAIL && self.psr & !(psr::ALL & !psr::RI) == 0;
+        let floats = self.floats.iter().all(|value| value.exponent < 1 << 17);
+        let time = self.instructions < 1 << 62 && self.uncollected <= self.instructions;
+        lengths && frame && place && floats && time && self.general.is_sound() && self.alat.is_sound()
     }
 
     /// Where it is: the address of a bundle, and a slot.

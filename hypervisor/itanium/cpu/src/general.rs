@@ -67,6 +67,11 @@ impl General {
         Self { values: vec![0; 32 + STACKED], nats: 0, banked: [0; 16], banked_nats: 0, bottom: 0 }
     }
 
+    /// Whether it is one that instructions leave. What serde has read from a file may be any.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.values.len() == 32 + STACKED && self.bottom < STACKED
+    }
+
     /// Where a register is: its place among all.
     pub(crate) fn place(&self, frame: Frame, register: u8) -> usize {
         if register < 32 {

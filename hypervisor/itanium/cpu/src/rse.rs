@@ -25,6 +25,17 @@ pub(crate) struct Rse {
     pub depth: i64,
 }
 
+impl Rse {
+    /// Whether it is one that instructions leave, beside a frame of so many registers; one that would be stored or loaded
+    /// for as good as ever is none.
+    pub(crate) fn is_sound(&self, sof: u8) -> bool {
+        const FAR: i64 = 1 << 16;
+        let words = self.bsp.wrapping_sub(self.bspstore) as i64 / 8;
+        let range = -FAR..=STACKED as i64 - i64::from(sof);
+        range.contains(&self.dirty) && words.abs() <= FAR && (-1 << 60..1 << 60).contains(&self.depth)
+    }
+}
+
 /// Which of a collection's 64 words an address is; the last has the NaTs of the others.
 const fn slot(address: u64) -> u64 {
     address >> 3 & 63

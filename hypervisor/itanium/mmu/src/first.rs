@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::Config;
 use crate::fields::within;
 use crate::tlb::{Place, Tlb};
 
@@ -43,6 +44,13 @@ pub(crate) struct First {
 impl First {
     pub(crate) fn new(entries: usize) -> Self {
         Self { pieces: vec![Piece::NONE; entries], clock: 0 }
+    }
+
+    /// Whether it is one of such a processor, and each piece is of what the second level has.
+    pub(crate) fn is_sound(&self, config: &Config, second: &Tlb) -> bool {
+        let there = |piece: &Piece| second.has(piece.place) && second.born(piece.place) == Some(piece.born);
+        let pieces = self.pieces.iter().all(|piece| piece.filled == 0 || there(piece));
+        pieces && self.pieces.len() == config.first_entries && self.clock < 1 << 62
     }
 
     /// Where the second level has the translation of an address, if there is a piece for it here.

@@ -59,6 +59,22 @@ impl Mmu {
         }
     }
 
+    /// Whether it is one that operations leave. What serde has read from a file may be any.
+    pub fn is_sound(&self) -> bool {
+        let config = &self.config;
+        let sized = (1..=1 << 16).contains(&config.cache_entries)
+            && (50..=60).contains(&config.virtual_msb)
+            && (32..=50).contains(&config.physical_bits)
+            && config.line_bytes != 0;
+        let regions = self.regions.iter().all(|region| Region::of_word(region.word()) == Some(*region));
+        let registers = Pta::of_word(self.pta.word()).is_some()
+            && self.keys.len() == config.keys
+            && self.keys.iter().all(|key| KeyRegister::of_word(key.word()).is_some());
+        let sides = [(&self.instruction, &self.first_instruction), (&self.data, &self.first_data)];
+        let holds = |(second, first): (&Tlb, &First)| second.is_sound(config) && first.is_sound(config, second);
+        sized && regions && registers && sides.into_iter().all(holds)
+    }
+
     /// What processor it is of.
     pub const fn config(&self) -> &Config {
         &self.config

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, Replacement};
-use crate::fields::{PageSize, Pte, within};
+use crate::fields::{Itir, PageSize, Pte, check, within};
 use crate::replace::Replacer;
 
 /// Instructions or data: each has TLBs of its own.
@@ -104,6 +104,26 @@ impl Tlb {
             cache: vec![None; config.cache_entries],
             replacer: Replacer::new(policy),
             clock: 0,
+        }
+    }
+
+    /// Whether it is one of such a processor, and each translation one that can be inserted.
+    pub(crate) fn is_sound(&self, config: &Config) -> bool {
+        let lengths = (self.registers.len(), self.cache.len()) == (config.registers, config.cache_entries);
+        let fits = |held: &Translation| {
+            let Range { rid, begin, size } = held.range;
+            let is_size = PageSize::of_field(size.shift().into()) == Some(size);
+            let aligned = is_size && begin & size.mask() == 0 && within(begin) == begin && rid >> 24 == 0;
+            aligned && check(held.pte, Itir::new(size, held.key), config.physical_bits).is_ok()
+        };
+        lengths && self.clock < 1 << 62 && self.all().all(fits)
+    }
+
+    /// Whether it has such a place.
+    pub(crate) fn has(&self, place: Place) -> bool {
+        match place {
+            Place::Register(at) => at < self.registers.len(),
+            Place::Cache(at) => at < self.cache.len(),
         }
     }
 

@@ -23,11 +23,29 @@ pub struct Board {
     pub sapic: Sapic,
 }
 
+/// How much memory firmware has.
+const FIRMWARE: usize = (map::FIRMWARE.end - map::FIRMWARE.start) as usize;
+
+/// So many bytes; none where this computer has not so many.
+fn zeros(memory: u64) -> Option<Vec<u8>> {
+    // Zeros that are asked for as such cost nothing until they are used, but where there are none the program is ended: so
+    // it is tried before. The compiler must not take the trial for needless.
+    let mut trial: Vec<u8> = vec![];
+    trial.try_reserve_exact(memory as usize).ok()?;
+    drop(std::hint::black_box(trial));
+    Some(vec![0; memory as usize])
+}
+
 impl Board {
-    /// With so many bytes of memory.
-    pub fn new(memory: u64) -> Self {
-        let firmware = vec![0; (map::FIRMWARE.end - map::FIRMWARE.start) as usize];
-        Self { ram: vec![0; memory as usize], firmware, uart: Uart::default(), sapic: Sapic::default() }
+    /// With so many bytes of memory; none where this computer has not so many.
+    pub fn new(memory: u64) -> Option<Self> {
+        let (ram, firmware) = (zeros(memory)?, vec![0; FIRMWARE]);
+        Some(Self { ram, firmware, uart: Uart::default(), sapic: Sapic::default() })
+    }
+
+    /// Whether it is one, but for its memory. What serde has read from a file may be any.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.firmware.len() == FIRMWARE && self.sapic.is_sound()
     }
 
     /// How much memory there is.
@@ -40,9 +58,10 @@ impl Board {
         &self.ram
     }
 
-    /// Memory of another size, all zeros.
-    pub(crate) fn resize(&mut self, memory: u64) {
-        self.ram = vec![0; memory as usize];
+    /// Memory of another size, all zeros; nothing where this computer has not so much.
+    pub(crate) fn resize(&mut self, memory: u64) -> Option<()> {
+        self.ram = zeros(memory)?;
+        Some(())
     }
 
     /// A piece of memory, if it is that; the firmware's too.

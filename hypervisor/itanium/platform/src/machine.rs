@@ -102,7 +102,8 @@ impl Machine {
         }
         let kernel =
             Kernel::read(&setup.kernel).map_err(|why| Refused(format!("this kernel cannot be started: {why}")))?;
-        let mut board = Board::new(memory);
+        let mut board = Board::new(memory)
+            .ok_or_else(|| Refused(format!("this computer has no {} MiB for the machine's memory", memory >> 20)))?;
         firmware::install(&mut board);
         let end = load(&mut board, &kernel)?;
         let ramdisk = place_ramdisk(&mut board, &setup.ramdisk, end)?;
@@ -140,6 +141,17 @@ impl Machine {
     pub fn counted(&self) -> Counted {
         let Cpu { instructions, uncollected, ref mmu, .. } = self.cpu;
         Counted { instructions, uncollected, idle: self.idle, counters: mmu.counters().clone() }
+    }
+
+    /// What of a machine that was read from a file is none that could have been written, if anything is.
+    pub(crate) fn unsound(&self) -> Option<&'static str> {
+        let parts = [
+            ("processor", self.cpu.is_sound()),
+            ("MMU", self.cpu.mmu.is_sound()),
+            ("board", self.board.is_sound()),
+            ("time", self.idle < 1 << 62),
+        ];
+        parts.into_iter().find(|(_, sound)| !sound).map(|(part, _)| part)
     }
 
     /// Time: beats of the interval timer since the machine started.

@@ -35,6 +35,11 @@ impl Default for Sapic {
 }
 
 impl Sapic {
+    /// Whether it has its inputs. What serde has read from a file may be any.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.entries.len() == PINS
+    }
+
     /// An interrupt that it has for the processor.
     pub fn take(&mut self) -> Option<u8> {
         (!self.vectors.is_empty()).then(|| self.vectors.remove(0))

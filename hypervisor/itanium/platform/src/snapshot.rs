@@ -50,8 +50,12 @@ impl Machine {
         }
         let mut state = vec![];
         from.take(length).read_to_end(&mut state)?;
-        let mut machine: Self = serde_json::from_slice(&state)?;
-        machine.board.resize(memory);
+        let mut machine: Self = serde_json::from_slice(&state).map_err(|why| wrong(&why.to_string()))?;
+        if let Some(part) = machine.unsound() {
+            return Err(wrong(&format!("its {part} has a size or a value that there is not")));
+        }
+        let none = || Error::other(format!("this computer has no {} MiB for the machine's memory", memory >> 20));
+        machine.board.resize(memory).ok_or_else(none)?;
         loop {
             match word(from)? {
                 u64::MAX => return Ok(machine),

@@ -5,6 +5,7 @@ use itanium_decode::program;
 use itanium_mmu::config::Config;
 use itanium_platform::bytes::Bytes;
 use itanium_platform::{End, Machine, Refused, Setup, map};
+use serde_json::{Value, json};
 
 const KERNEL: u64 = 0x400_0000;
 const TABLE: u64 = KERNEL + 0x1_0000;
@@ -245,6 +246,64 @@ fn a_kernel_whose_names_cannot_be_read_starts_without() {
     ] {
         let report = report(&[(place, word)]);
         assert!(report.contains("none will come") && !report.contains("begin"), "{place}: {report}");
+    }
+}
+
+/// A snapshot whose state has another value at a place.
+fn changed(file: &[u8], place: &str, value: &Value) -> Vec<u8> {
+    let length = u64::from_le_bytes(file[24..32].try_into().expect("8 bytes")) as usize;
+    let (head, rest) = (&file[..24], &file[32 + length..]);
+    let mut state: Value = serde_json::from_slice(&file[32..32 + length]).expect("JSON");
+    let old = state.pointer_mut(place).unwrap_or_else(|| panic!("{place} is there"));
+    assert_ne!(old, value, "{place}");
+    *old = value.clone();
+    let state = state.to_string().into_bytes();
+    Bytes(head.to_vec()).u64(state.len() as u64).bytes(&state).bytes(rest).0
+}
+
+#[test]
+fn a_snapshot_of_what_no_machine_has_is_refused() {
+    let mut file = vec![];
+    let mut machine = boot(kernel("", ""));
+    machine.run(100, &mut |_| ()).expect("no end");
+    machine.save(&mut file).expect("it can be written");
+    let good = changed(&file, "/idle", &json!(7));
+    assert_eq!(Machine::restore(&mut &good[..]).expect("it can be read").idle, 7);
+    for (place, value) in [
+        ("/cpu/ar", json!([])),
+        ("/cpu/cr", json!([0])),
+        ("/cpu/floats", json!([])),
+        ("/cpu/floats/5/exponent", json!(1 << 20)),
+        ("/cpu/indirect/3", json!([])),
+        ("/cpu/general/values", json!([])),
+        ("/cpu/general/bottom", json!(96)),
+        ("/cpu/frame/sof", json!(97)),
+        ("/cpu/frame/sor", json!(7)),
+        ("/cpu/frame/rrb_pr", json!(48)),
+        ("/cpu/rse/dirty", json!(1_u64 << 40)),
+        ("/cpu/rse/bsp", json!(1_u64 << 40)),
+        ("/cpu/slot", json!(3)),
+        ("/cpu/psr", json!(1_u64 << 60)),
+        ("/cpu/next_branch", json!(16)),
+        ("/cpu/instructions", json!(u64::MAX)),
+        ("/cpu/branches", json!([])),
+        ("/cpu/mmu/config/cache_entries", json!(0)),
+        ("/cpu/mmu/config/virtual_msb", json!(61)),
+        ("/cpu/mmu/config/line_bytes", json!(0)),
+        ("/cpu/mmu/regions/5/size", json!(11)),
+        ("/cpu/mmu/pta", json!(0)),
+        ("/cpu/mmu/keys", json!([])),
+        ("/cpu/mmu/data/registers", json!([])),
+        ("/cpu/mmu/instruction/cache", json!([])),
+        ("/cpu/mmu/first_data/pieces", json!([])),
+        ("/cpu/mmu/first_data/pieces/0/filled", json!(1)),
+        ("/board/firmware", json!([])),
+        ("/board/sapic/entries", json!([])),
+        ("/idle", json!(u64::MAX)),
+    ] {
+        let file = changed(&file, place, &value);
+        let said = Machine::restore(&mut &file[..]).err().unwrap_or_else(|| panic!("{place} is refused")).to_string();
+        assert!(said.contains("no snapshot of an Itanium machine: "), "{place}: {said}");
     }
 }
 
