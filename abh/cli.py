@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The command line: one module of abh/commands is one subcommand, and every way to end has its exit status.
 
-A command module has HELP (one line), add_arguments(parser) and run(args) -> int. Only the module of the command
-asked for is imported, so a light command stays fast however heavy the others are.
+A command module has HELP (one line), add_arguments(parser) and run(args) -> int; and BEGINS_ANEW = True where what it
+does is not kept, so that an interrupted one begins anew. Only the module of the command asked for is imported, so a
+light command stays fast however heavy the others are.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from types import FrameType, ModuleType
 from abh.errors import AbhError, Status
 
 COMMANDS = Path(__file__).resolve().parent / "commands"
+AGAIN = "run the same command again to go on"
+ANEW = "run the same command again: it begins anew, but for what it had built, which is kept"
 # The machine's doing, not a bug of ours: full, over quota, read-only, another user's, short of memory or of open files.
 MACHINE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
@@ -84,7 +87,7 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
             formatter_class=HELP_FORM,
         )
         module.add_arguments(sub)
-        sub.set_defaults(run=module.run, parser=sub)
+        sub.set_defaults(run=module.run, parser=sub, begins_anew=getattr(module, "BEGINS_ANEW", False))
     return parser
 
 
@@ -145,6 +148,7 @@ def _open_standard_files() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     argv = sys.argv[1:] if argv is None else argv
+    args = None
     _open_standard_files()
     _catch_signals()
     try:
@@ -156,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"abh: {error}", file=sys.stderr)
         return error.status
     except KeyboardInterrupt:
-        print("\nabh: interrupted; run the same command again to go on", file=sys.stderr)
+        print(f"\nabh: interrupted; {ANEW if args and args.begins_anew else AGAIN}", file=sys.stderr)
         return Status.INTERRUPTED
     except BrokenPipeError:
         # The reader has left (`abh list | head`): nothing to say, and the flush at exit must not say it either.

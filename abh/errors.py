@@ -28,7 +28,7 @@ class Status(IntEnum):
     SKIP = 77, "The run cannot apply here, and was skipped; the reason is in its result."
     CANNOT_RUN = 126, "The program of `abh exec` or `abh collect` cannot be run."
     NOT_FOUND = 127, "The program of `abh exec` or `abh collect` was not found."
-    INTERRUPTED = 130, "Interrupted; the same command, run again, goes on."
+    INTERRUPTED = 130, "Interrupted; it can be run again, and standard error says whether it goes on or begins anew."
     PIPE_CLOSED = 141, "The reader of standard output has left."
 
 

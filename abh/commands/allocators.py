@@ -13,6 +13,7 @@ import dataclasses
 from abh import arguments, output, paths
 from abh.errors import Status
 
+BEGINS_ANEW = True
 HELP = "compare malloc implementations on this machine, with its own kernel"
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SAMPLE_S = 0.05
 PART = 20_000_000  # accesses that each organisation is timed for
+BEGINS_ANEW = True
 HELP = "measure the MMU model's speed, live and in replay"
 
 

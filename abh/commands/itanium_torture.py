@@ -12,6 +12,7 @@ import argparse
 from abh import arguments, output
 from abh.errors import Status
 
+BEGINS_ANEW = True
 HELP = "run GCC's tests of execution under Linux on the Itanium machine"
 LEVELS = ("O0", "O2", "O3")
 

@@ -16,6 +16,7 @@ from typing import Any
 from abh import arguments, output
 from abh.errors import Status
 
+BEGINS_ANEW = True
 HELP = "test the patched kernel: fuzz it, check its semantics, run its selftests"
 POLICIES = ("never", "opt-in", "always")
 KNOBS = "/sys/kernel/mm/abh"  # what an administrator decides

@@ -17,6 +17,7 @@ from abh.errors import Status
 if TYPE_CHECKING:
     from abh.schema.result import Result
 
+BEGINS_ANEW = True
 HELP = "run one cell many times, and say whether every value is the same each time"
 
 

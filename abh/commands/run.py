@@ -131,6 +131,8 @@ def _made(args: argparse.Namespace, report: dict[str, Any]) -> tuple[Result, Pat
         every_fetch=args.every_fetch,
         draws=len(draws.numbers(args.draws)),
     )
+    if here:
+        local.check_possible([one])
     folder = _folder(args, Path(*dict.fromkeys((one.workload.group, one.policy.group))))
     path = folder / f"{one.run}.json"
     repeats = not (args.free_running or here)

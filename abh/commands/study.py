@@ -130,6 +130,9 @@ def _run(args: argparse.Namespace, report: dict[str, Any]) -> int:
         print("".join(f"{name}\n" for name in report["cells"]), end="")
         return Status.SUCCESS
     if args.machine == "local":
+        from abh.study import local
+
+        local.check_possible(cells)
         if args.repeats:
             return _repeated(cells, args, report)
         return _local(names, args.size, report)

@@ -11,6 +11,7 @@ from pathlib import Path
 from abh import arguments, output, paths
 from abh.errors import Status
 
+BEGINS_ANEW = True
 HELP = "record one run, and replay it on every processor of the MMU model and over sizes of its TLBs"
 SIZES = {"i7-3770": {"dtlb-2m": (8, 16, 32, 64, 128), "stlb": (128, 256, 512, 1024, 2048)}}
 

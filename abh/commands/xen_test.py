@@ -26,6 +26,7 @@ from abh.errors import Status
 if TYPE_CHECKING:
     from abh.verify import xen
 
+BEGINS_ANEW = True
 HELP = "test Xen's shadow page tables with small guests"
 VARIANTS = ("hap 0", "shadow 0", "shadow 1")
 ASKED = ("canary", "fuzz", "wide")  # run when asked for

@@ -13,15 +13,16 @@ import functools
 import os
 import shutil
 import time
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from abh import paths
 from abh.build import components, root
 from abh.collect import here
-from abh.errors import AbhError
+from abh.errors import AbhError, Status
 from abh.host import doctor
-from abh.machine import emulated, qemu
+from abh.machine import emulated, itanium, qemu
 from abh.schema import spec
 from abh.schema.result import Result, Value
 from abh.study import aligned, cell
@@ -86,6 +87,18 @@ def why_not(accelerator: str = "kvm") -> str | None:
     with _guest(dataclasses.replace(one, workload=probe), accelerator) as guest:
         problem = _ends(guest, PROBE_S if accelerator == "kvm" else 20 * PROBE_S)
         return problem and f"a probe guest did not boot: {problem}"
+
+
+def check_possible(cells: Iterable[cell.Cell]) -> None:
+    """An error where one of them is of a machine that no KVM can be: before a probe guest boots for nothing."""
+    if never := [one.name for one in cells if itanium.runs(one.machine)]:
+        raise AbhError(
+            "the Itanium machine is emulated: no KVM runs its programs",
+            got=f"--machine local with {', '.join(never[:3])}{', ...' if never[3:] else ''}",
+            expected="cells of other environments",
+            next_step="leave --machine local out",
+            status=Status.USAGE,
+        )
 
 
 def check() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,10 @@ KNOWN_FAILURES = paths.CHECKOUT / "tests/itanium/known-failures"
 WELL = "init: all is well"  # what tests/itanium/boot/init.c says at its end
 PROGRAM_DONE = "TEST status 0"  # what tests/kernel/init.c says after a program that is well
 STEP = ("ok ", "FAILED ", "init: ")  # how its lines begin that are the same in every run
+WRONG = ("FAILED ", "init: no ")  # how those begin that say what is wrong
+# The kernel's words that its series adds, and what it says where it does without what they ask for.
+WORDS = ("vhpt", "vhpt_size", "superpages")
+UNTAKEN = re.compile(r"^(?:\[ *[\d.]+\] )?(?:vhpt|superpages): (.+ (?:is|not) used|.+ there are none)$", re.MULTILINE)
 
 # What the walker does (kernel-patches/6.1-ia64/vhpt), without superpages and with them, and the kernel's words for it.
 MODES = {name: each.guest.cmdline for name, each in spec.policies(group="itanium").items()}
@@ -77,7 +81,7 @@ def run(
 ) -> Ended:
     """Starts the machine with these options, and the bench's own kernel and RAM disk where none is named.
 
-    live: what it prints is seen as it comes, and not kept. pages: KiB of the kernel's base pages.
+    live: its console is also seen as it comes. pages: KiB of the kernel's base pages.
     """
     of_kernel, of_ramdisk = _of_pages(KERNEL, pages), _of_pages(RAMDISK, pages)
     return itanium.run(words, kernel=_file(kernel, of_kernel), ramdisk=_file(ramdisk, of_ramdisk), live=live)
@@ -91,9 +95,16 @@ def build(pages: int = PAGE_KIB) -> None:
 
 def side_by_side(runs: Iterable[Sequence[str]], pages: int = PAGE_KIB, ramdisk: Path | None = None) -> list[Ended]:
     """How runs of the machine with these options end, in their order: as many at a time as there are processors."""
+    return list(in_turn(runs, pages, ramdisk))
+
+
+def in_turn(
+    runs: Iterable[Sequence[str]], pages: int = PAGE_KIB, ramdisk: Path | None = None
+) -> Generator[Ended, None, None]:
+    """The same, each as soon as it and those before it have ended. Closed, it begins no other."""
     build(pages)
     with ThreadPoolExecutor(schedule.processors()) as pool:
-        return list(pool.map(partial(run, pages=pages, ramdisk=ramdisk), runs))
+        yield from pool.map(partial(run, pages=pages, ramdisk=ramdisk), runs)
 
 
 def boots_alike(modes: Sequence[str] = tuple(MODES), pages: int = PAGE_KIB) -> tuple[bool, str]:
@@ -262,11 +273,35 @@ def amiss(by_mode: Mapping[str, Result], again: Result) -> str:
     return f"{again.run} counts {', '.join(unlike)} otherwise when it is run again\n" if unlike else ""
 
 
+def twice(line: str) -> list[str]:
+    """Those of the series' words that a command line has with several values: the kernel would take the last."""
+    values = {name: {word for word in line.split() if word.startswith(f"{name}=")} for name in WORDS}
+    return [" ".join(sorted(found)) for found in values.values() if len(found) > 1]
+
+
+def untaken(console: str) -> list[str]:
+    """What the kernel says of words of its series that it did not take."""
+    return UNTAKEN.findall(console)
+
+
+def what_failed(console: str) -> str:
+    """What the first process said of its failure."""
+    said = console.splitlines()
+    wrong = [line for line in said if line.startswith(WRONG)]
+    last = [line for line in said if line.startswith("init: ")][-1:]
+    return "; ".join(dict.fromkeys([*wrong, *last])) or "nothing of the first process"
+
+
 def fault(ended: Ended) -> str:
     """What is wrong with a run; empty if it is well."""
-    if ended.status == 0 and WELL in ended.console:
+    if ended.status == 0 and is_well(ended.console):
         return ""
     return f"{ended.console}\n{ended.report}\nthe run is not well: status {ended.status}, `{WELL}` expected\n"
+
+
+def is_well(console: str) -> bool:
+    """Whether the first process of the bench's own RAM disk has said so at its end."""
+    return [line for line in console.splitlines() if line.startswith("init: ")][-1:] == [WELL]
 
 
 def differ(one: Ended, other: Ended) -> str:

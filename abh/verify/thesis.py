@@ -7,8 +7,9 @@ those rounds do.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
@@ -93,15 +94,24 @@ def row(program: Program, mode: Mode, few: itanium.Ended, many: itanium.Ended) -
     return Row(program.name, mode, of_round, {size: (most[size] - least[size]) / rounds for size in most})
 
 
-def study(pairs: Iterable[tuple[Program, Mode]], pages: int = PAGE_KIB) -> list[Row]:
+def study(
+    pairs: Iterable[tuple[Program, Mode]], pages: int = PAGE_KIB, tell: Callable[[str], None] = lambda _: None
+) -> list[Row]:
     """A row for each program and mode, in this order, under a kernel with these base pages, which the programs are of;
-    as many machines run as there are processors."""
-    wanted = [(program, mode, rounds) for program, mode in pairs for rounds in program.rounds]
-    ended = itanium.side_by_side(([f"--append={_words(*each)}"] for each in wanted), pages)
-    for one, each in zip(ended, wanted, strict=True):
-        _check(one, *each, pages)
-    two = zip(wanted[::2], ended[::2], ended[1::2], strict=True)
-    return [row(program, mode, few, many) for (program, mode, _), few, many in two]
+    as many machines run as there are processors. Each row that is there is told, and how many are to come."""
+    wanted = list(pairs)
+    runs = ([f"--append={_words(*each, rounds)}"] for each in wanted for rounds in each[0].rounds)
+    rows = []
+    # Closed where one did not end well, so that the others do not begin.
+    with contextlib.closing(itanium.in_turn(runs, pages)) as ended:
+        for program, mode in wanted:
+            two = []
+            for rounds in program.rounds:
+                two.append(next(ended))
+                _check(two[-1], program, mode, rounds, pages)
+            rows.append(row(program, mode, *two))
+            tell(f"{program.name}, {mode}: {len(rows)} of {len(wanted)}")
+    return rows
 
 
 def outside(program: Program, one: Row) -> str:

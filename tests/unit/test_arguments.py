@@ -13,7 +13,6 @@ import pytest
 
 from abh import arguments, cli, paths
 from abh.errors import AbhError, Status
-from abh.machine import itanium
 from abh.study import cell
 
 RUN = "sqlite@kvm-hap~thp"
@@ -161,13 +160,6 @@ def test_numbers_within_their_bounds_are_read():
     for word in ("10.1", "-0", "", "x", "1e999"):
         with pytest.raises(argparse.ArgumentTypeError, match="above 0, up to 10"):
             arguments.number(0, 10)(word)
-
-
-@pytest.mark.parametrize(("status", "expected"), [(0, Status.SUCCESS), (1, Status.FAILED), (2, Status.USAGE)])
-def test_what_the_itanium_machine_cannot_boot_is_wrong_usage(tmp_path, monkeypatch, status, expected):
-    (tmp_path / "README.md").write_text("no kernel")
-    monkeypatch.setattr("abh.verify.itanium.run", lambda *_, **__: itanium.Ended(status, "", "", {}))
-    assert cli.main(["itanium", "--kernel", str(tmp_path / "README.md")]) == expected
 
 
 def test_every_kind_of_name_has_names_and_knows_them():

@@ -58,6 +58,7 @@ def tree(tmp_path: Path) -> Path:
         (package / name).write_text((paths.CHECKOUT / "abh" / name).read_text())
     (package / "commands/__init__.py").touch()
     (package / "commands/try_it.py").write_text(COMMAND)
+    (package / "commands/anew.py").write_text(f"{COMMAND}BEGINS_ANEW = True\n")
     (package / "commands/broken.py").write_text("raise SystemError('imported')\n")
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "abh"\nversion = "9.8.7"\n')
     return tmp_path
@@ -138,6 +139,23 @@ def test_an_interruption_cleans_up_and_says_how_to_go_on(tree, number):
     assert "cleaned up" in err
     assert "abh: interrupted; run the same command again to go on" in err
     assert "Traceback" not in err
+
+
+def test_an_interruption_of_what_is_not_kept_says_that_it_begins_anew(tree):
+    process = start(tree, "anew", "wait")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.terminate()
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert "abh: interrupted; run the same command again: it begins anew" in err
+    assert "to go on" not in err
+
+
+def test_commands_that_keep_nothing_say_so_and_those_that_resume_do_not():
+    anew = {name for name in cli.command_names() if getattr(cli.load(name), "BEGINS_ANEW", False)}
+    assert {"itanium", "itanium-study", "itanium-torture", "xen-test", "kernel-test"} <= anew
+    assert not {"build", "study", "run", "collect", "organisations", "compat"} & anew
 
 
 def test_nohup_is_respected(tree):

@@ -15,6 +15,7 @@ WELL = itanium.Ended(0, f"booting\n{itanium.WELL}\n", "", {"instructions": 7, "s
 def test_a_run_is_well_when_its_first_process_says_so_and_ends_it() -> None:
     assert itanium.fault(WELL) == ""
     assert "status 1" in itanium.fault(replace(WELL, status=1))
+    assert "expected" in itanium.fault(replace(WELL, console=f"{itanium.WELL}\ninit: something is wrong\n"))
     assert "a wild jump" in itanium.fault(replace(WELL, console="booting", report="a wild jump"))
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ast
-import subprocess
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -279,11 +279,32 @@ def test_how_a_cell_ends_is_its_outcome(ended: machine.Ended, outcome: str, what
 
 def test_what_the_machine_writes_is_kept_by_stream() -> None:
     for limit_s in (60, None):
-        told = machine._ran(["sh", "-c", "echo booting; echo stopped >&2; exit 1"], subprocess.PIPE, limit_s)
+        told = machine._ran(["sh", "-c", "echo booting; echo stopped >&2; exit 1"], limit_s)
         assert told == (1, "booting\n", "stopped\n")
 
 
+def test_a_live_console_is_seen_as_it_comes_and_kept(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    # It goes on when the test has seen what it said.
+    read, write = os.pipe()
+    seen: list[bytes] = []
+
+    def see(piece: bytes) -> None:
+        seen.append(piece)
+        os.write(write, b"\n")
+
+    with pytest.MonkeyPatch.context() as patched, os.fdopen(read), os.fdopen(write, "wb"):
+        patched.setattr(machine, "_show", see)
+        words = ["sh", "-c", f"echo booting; read -r _ </proc/{os.getpid()}/fd/{read}; echo on; echo stopped >&2"]
+        assert machine._ran(words, 60, live=True) == (0, "booting\non\n", "stopped\n")
+    assert seen == [b"booting\n", b"on\n"]
+    assert (
+        machine._ran(["sh", "-c", "printf 'h\\303\\244\\377\\r\\n'; echo no >&2"], None, live=True)[1] == "hä\ufffd\n"
+    )
+    out, err = capfdbinary.readouterr()
+    assert (out, err) == (b"h\303\244\377\r\n", b"")
+
+
 def test_a_machine_that_hangs_is_ended_and_its_console_kept() -> None:
-    status, console, report = machine._ran(["sh", "-c", "echo booting; exec sleep 1000"], subprocess.PIPE, 0.3)
+    status, console, report = machine._ran(["sh", "-c", "echo booting; exec sleep 1000"], 0.3)
     assert (status, console) == (machine.LATE, "booting\n")
     assert report.startswith("no end within 0.3 s of processor time or 1.2 s of real time")

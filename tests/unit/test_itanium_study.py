@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,58 @@ def test_a_round_is_what_lies_between_two_runs() -> None:
     assert one.faulted == {"16384K": 3}
     assert thesis.counters(ended(10, 1, 0).counted)["faults"] == 12
     assert thesis.counters(ended(10, 1, 0).counted)["ended"] == 17
+
+
+def told_runs(monkeypatch: pytest.MonkeyPatch, broken: int | None = None) -> list[str]:
+    """Has runs end without a machine, the one of this number not well; the command lines of those that began."""
+    began: list[str] = []
+
+    def runs(wanted: Iterable[list[str]], _: int) -> Generator[itanium.Ended, None, None]:
+        for number, words in enumerate(wanted):
+            began.append(words[0])
+            one = ended(1000 + number, 50, 5)
+            yield one if number != broken else itanium.Ended(1, "init: something is wrong", "", one.counted)
+
+    monkeypatch.setattr(itanium, "in_turn", runs)
+    monkeypatch.setattr(itanium, "unlike", lambda *_: "")
+    return began
+
+
+def test_each_program_and_mode_is_told_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, told = files.programs(), list[str]()
+    began = told_runs(monkeypatch)
+    pairs = [(known[name], mode) for name in ("strided", "linear") for mode in thesis.MODES]
+    rows = thesis.study(pairs, tell=told.append)
+    assert [(one.program, one.mode) for one in rows] == [(program.name, mode) for program, mode in pairs]
+    assert told[0] == f"strided, {thesis.MODES[0]}: 1 of 12"
+    assert told[5:7] == [f"strided, {thesis.MODES[5]}: 6 of 12", f"linear, {thesis.MODES[0]}: 7 of 12"]
+    assert len(told) == 12 and len(began) == 24
+
+
+def test_after_a_run_that_is_not_well_no_other_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[str]()
+    began = told_runs(monkeypatch, broken=3)
+    strided = files.programs()["strided"]
+    with pytest.raises(AbhError, match="did not end well") as caught:
+        thesis.study([(strided, mode) for mode in thesis.MODES], tell=told.append)
+    assert f"mode {thesis.MODES[1]}, {strided.rounds[1]} rounds" in str(caught.value)
+    assert len(told) == 1 and len(began) == 4
+
+
+def test_runs_in_turn_begin_no_more_when_they_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[object] = []
+
+    def run(words: object, **_: object) -> itanium.Ended:
+        began.append(words)
+        return ended(1, 1, 1)
+
+    monkeypatch.setattr(itanium, "build", lambda _: None)
+    monkeypatch.setattr(itanium.schedule, "processors", lambda: 1)
+    monkeypatch.setattr(itanium, "run", lambda words, **_: (time.sleep(0.05), run(words))[1])
+    runs = itanium.in_turn([str(number)] for number in range(100))
+    assert next(runs).status == 0
+    runs.close()
+    assert len(began) < 10
 
 
 def test_a_count_outside_its_bounds_is_named() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from abh import cli
 from abh.commands import run
-from abh.errors import AbhError
+from abh.errors import AbhError, Status
 from abh.study import cell, local
 
 
@@ -50,6 +50,22 @@ def test_the_machines_own_paging_decides(parameters, runs, kvm):
     kvm(**parameters)
     for environment in ("kvm-hap", "kvm-shadow"):
         assert (local.skipped(one(environment)) is None) == (environment == runs)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "matrix@itanium~sf-lp"],
+        ["study", "--group", "itanium"],
+        ["study", "--group", "itanium", "--repeats", "3", "--through", "ssh there"],
+    ],
+)
+def test_cells_of_the_itanium_machine_are_refused_before_a_probe(words, monkeypatch, capsys):
+    monkeypatch.setattr(local, "why_not", lambda: pytest.fail("probed"))
+    assert cli.main([*words, "--machine", "local"]) == Status.USAGE
+    err = capsys.readouterr().err
+    assert "the Itanium machine is emulated" in err and "@itanium~" in err
+    assert "next: leave --machine local out" in err
 
 
 def test_a_refused_machine_writes_nothing(tmp_path, monkeypatch, capsys):

@@ -173,10 +173,44 @@ static word number_of(const char *digits)
 	return number;
 }
 
-// A word and a number on the kernel's command line that mean nothing to it: a program of tests/itanium/thesis instead.
-static void other(char **argument)
+static int is_number(const char *text)
 {
-	check(argument[0], perform(argument[0], number_of(argument[1])));
+	const char *at = text;
+
+	while (*at >= '0' && *at <= '9')
+		at++;
+	return at > text && !*at;
+}
+
+// Why these words ask for no program; 0: they do.
+static const char *refusal(word words, char **said)
+{
+	if (words != 2)
+		return "init: no program and its number of rounds, but other words: ";
+	if (!is_program(said[0]))
+		return "init: no program has this name: ";
+	return is_number(said[1]) ? 0 : "init: no number of rounds, in digits alone: ";
+}
+
+// Words on the kernel's command line that mean nothing to it: a program of tests/itanium/thesis and the number of its
+// rounds, instead.
+static void other(word words, char **said)
+{
+	const char *why = refusal(words, said);
+
+	if (why) {
+		say(why);
+		for (word at = 0; at < words; at++) {
+			say(at ? " " : "");
+			say(said[at]);
+		}
+		say("\ninit: programs:");
+		say_programs();
+		say("\n");
+		failed = 1;
+	} else {
+		check(said[0], perform(said[0], number_of(said[1])));
+	}
 	of(MKDIR, (long)"/proc", 0755, 0);
 	call((long)"proc", (long)"/proc", (long)"proc", 0, 0, 0, MOUNT);
 	show("/proc/superpages", 6);
@@ -190,7 +224,7 @@ int main(word *at)
 {
 	long pause[2] = { 0, 30000000 };
 
-	if (at[0] == 2) { // not the first process: start() in programs.c
+	if (at[0] == 2 && !at[4]) { // not the first process: start() in programs.c leaves it no environment
 		word bytes = number_of((const char *)at[2]) << 20;
 
 		if (bytes)
@@ -198,8 +232,8 @@ int main(word *at)
 		return 0;
 	}
 	say("\ninit: here\n");
-	if (at[0] == 3)
-		other((char **)at + 2);
+	if (at[0] > 1)
+		other(at[0] - 1, (char **)at + 2);
 	check("it is the first process", of(GETPID, 0, 0, 0) == 1);
 	of(MKDIR, (long)"/proc", 0755, 0);
 	check("/proc is mounted", !call((long)"proc", (long)"/proc", (long)"proc", 0, 0, 0, MOUNT));

@@ -65,7 +65,11 @@ int start(const char *megabytes);
 // A token goes so often round so many processes; each touches so many pages before it passes it on. 1: all went well.
 int relay(int processes, int pages, word rounds);
 
-// Runs the program of this name; 0: there is none, or it went wrong.
+// Whether there is a program of this name, and the names of all.
+int is_program(const char *name);
+void say_programs(void);
+
+// Runs the program of this name, which there is; 0: it went wrong.
 int perform(const char *name, word rounds);
 
 #endif

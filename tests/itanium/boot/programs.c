@@ -95,11 +95,29 @@ static int same(const char *one, const char *other)
 	return *one == *other;
 }
 
-int perform(const char *name, word rounds)
+static const struct program *program_of(const char *name)
 {
 	for (const struct program *program = __start_programs; program < __stop_programs; program++) {
 		if (same(program->name, name))
-			return program->run(rounds);
+			return program;
 	}
 	return 0;
+}
+
+int is_program(const char *name)
+{
+	return program_of(name) != 0;
+}
+
+void say_programs(void)
+{
+	for (const struct program *program = __start_programs; program < __stop_programs; program++) {
+		say(" ");
+		say(program->name);
+	}
+}
+
+int perform(const char *name, word rounds)
+{
+	return program_of(name)->run(rounds);
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use itanium_mmu::config::Config;
-use itanium_platform::{End, Machine, Setup, Stuck};
+use itanium_platform::{End, Machine, Refused, Setup, Stuck};
 
 /// What went wrong, in words for the user.
 type Failure = Box<dyn std::error::Error>;
@@ -75,19 +75,33 @@ fn told(stuck: &Stuck, tail: &str) -> bool {
     false
 }
 
+/// What the user is told of a machine that is not started: with the file that is to blame.
+fn named(why: &Refused, arguments: &Arguments) -> Failure {
+    let file = match why {
+        Refused::Kernel(_) => Some(&arguments.kernel),
+        Refused::Ramdisk(_) => arguments.ramdisk.as_ref(),
+        Refused::Setup(_) => None,
+    };
+    file.map_or_else(|| why.to_string(), |file| format!("{}: {why}", file.display())).into()
+}
+
 fn begin(arguments: &Arguments) -> Result<Machine, Failure> {
     if arguments.restore {
         let file = File::open(&arguments.kernel).and_then(|file| Machine::restore(&mut BufReader::new(file)));
         return file.map_err(|why| format!("{}: {why}", arguments.kernel.display()).into());
     }
+    let ramdisk = arguments.ramdisk.as_ref().map(read).transpose()?;
+    if ramdisk.as_ref().is_some_and(Vec::is_empty) {
+        return Err(named(&Refused::Ramdisk("it is empty".into()), arguments));
+    }
     let setup = Setup {
         config: Config::default(),
         memory: arguments.memory.saturating_mul(1 << 20),
         kernel: read(&arguments.kernel)?,
-        ramdisk: arguments.ramdisk.as_ref().map_or(Ok(vec![]), read)?,
+        ramdisk: ramdisk.unwrap_or_default(),
         command_line: format!("{} {}", arguments.command_line, arguments.append).trim().to_owned(),
     };
-    Ok(Machine::boot(&setup)?)
+    Machine::boot(&setup).map_err(|why| named(&why, arguments))
 }
 
 fn run(arguments: &Arguments) -> Result<bool, Failure> {

@@ -13,12 +13,18 @@ fn run(words: &[&str]) -> (Option<i32>, String) {
 fn bad_input_is_told_and_has_a_status_of_its_own() {
     let own = env!("CARGO_BIN_EXE_itanium");
     let text = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let folder = env!("CARGO_MANIFEST_DIR");
+    let empty = concat!(env!("CARGO_TARGET_TMPDIR"), "/empty");
+    std::fs::write(empty, "").expect("a file");
     for (words, said) in [
         (&["/no/such/kernel"][..], "/no/such/kernel: No such file"),
         (&[own], "another architecture"),
-        (&[text], "no ELF file"),
+        (&[text], "Cargo.toml: this kernel cannot be started: it is no ELF file"),
+        (&[empty], "empty: this kernel cannot be started: it is empty"),
+        (&[folder], "Is a directory"),
         (&[text, "--restore"], "no snapshot"),
         (&[own, "--ramdisk", "/no/such/disk"], "/no/such/disk: No such file"),
+        (&[own, "--ramdisk", empty], "empty: this RAM disk cannot be used: it is empty"),
         (&[own, "--memory", "1"], "from 128 to"),
         (&[own, "--memory", "99999999999999999"], "bytes of memory"),
         (&[own, "--restore", "--memory", "256"], "cannot be used with"),

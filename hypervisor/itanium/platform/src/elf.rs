@@ -52,6 +52,9 @@ impl<'a> File<'a> {
 impl Kernel {
     /// What a file has; why it is no kernel that this machine can start.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        if bytes.is_empty() {
+            return Err("it is empty".into());
+        }
         let file = File(bytes);
         if file.piece(0, 6)? != b"\x7fELF\x02\x01" {
             return Err("it is no ELF file of 64 bits, little-endian".into());

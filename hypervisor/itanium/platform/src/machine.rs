@@ -27,13 +27,24 @@ pub struct Setup {
     pub command_line: String,
 }
 
-/// Why a machine cannot be started with something.
+/// Why a machine cannot be started, by what is to blame.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused(pub String);
+pub enum Refused {
+    /// The kernel's file.
+    Kernel(String),
+    /// The RAM disk.
+    Ramdisk(String),
+    /// Anything else of the [`Setup`].
+    Setup(String),
+}
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
-        to.write_str(&self.0)
+        match self {
+            Self::Kernel(why) => write!(to, "this kernel cannot be started: {why}"),
+            Self::Ramdisk(why) => write!(to, "this RAM disk cannot be used: {why}"),
+            Self::Setup(why) => to.write_str(why),
+        }
     }
 }
 
@@ -54,6 +65,10 @@ const MEMORY_MAP: u64 = map::LOADER.start + 0x1000;
 const COMMAND_LINE: u64 = map::LOADER.start + 0x2000;
 /// How long Linux lets a command line be.
 const LONGEST: usize = 2047;
+/// How archives of cpio begin that Linux unpacks, and what they are packed with: gzip (two), bzip2, lzma, xz, lzo, lz4,
+/// zstd, by the bytes that Linux knows each by.
+const ARCHIVES: [&[u8]; 10] =
+    [b"070701", b"070702", b"\x1f\x8b", b"\x1f\x9e", b"BZ", b"\x5d\x00", b"\xfd7", b"\x89L", b"\x02!", b"\x28\xb5"];
 /// When it is as the machine starts: 2026-01-01.
 const EPOCH: u64 = 1_767_225_600;
 /// Instructions between two looks at the console.
@@ -93,17 +108,17 @@ impl Machine {
         let memory = setup.memory;
         if !map::MEMORY.contains(&memory) || memory % map::GRANULE != 0 {
             let (least, most, granule) = (map::MEMORY.start() >> 20, map::MEMORY.end() >> 20, map::GRANULE >> 20);
-            return Err(Refused(format!(
+            return Err(Refused::Setup(format!(
                 "{memory} bytes of memory: from {least} to {most} MiB it may be, a multiple of {granule} MiB"
             )));
         }
         if setup.command_line.len() > LONGEST || setup.command_line.contains('\0') {
-            return Err(Refused(format!("the command line has more than {LONGEST} bytes, or a zero")));
+            return Err(Refused::Setup(format!("the command line has more than {LONGEST} bytes, or a zero")));
         }
-        let kernel =
-            Kernel::read(&setup.kernel).map_err(|why| Refused(format!("this kernel cannot be started: {why}")))?;
-        let mut board = Board::new(memory)
-            .ok_or_else(|| Refused(format!("this computer has no {} MiB for the machine's memory", memory >> 20)))?;
+        let kernel = Kernel::read(&setup.kernel).map_err(Refused::Kernel)?;
+        let mut board = Board::new(memory).ok_or_else(|| {
+            Refused::Setup(format!("this computer has no {} MiB for the machine's memory", memory >> 20))
+        })?;
         firmware::install(&mut board);
         let end = load(&mut board, &kernel)?;
         let ramdisk = place_ramdisk(&mut board, &setup.ramdisk, end)?;
@@ -225,8 +240,8 @@ fn load(board: &mut Board, kernel: &Kernel) -> Result<u64, Refused> {
     let mut last = 0;
     for (at, bytes, length) in &kernel.segments {
         let end = at.checked_add(*length).filter(|&end| *at >= map::FREE && end <= memory).ok_or_else(|| {
-            Refused(format!(
-                "this kernel cannot be started: {length} bytes of it belong at {at:#x}, where no memory of {} MiB is free",
+            Refused::Kernel(format!(
+                "{length} bytes of it belong at {at:#x}, where no memory of {} MiB is free",
                 memory >> 20
             ))
         })?;
@@ -236,12 +251,26 @@ fn load(board: &mut Board, kernel: &Kernel) -> Result<u64, Refused> {
     Ok(last)
 }
 
+/// Whether this begins as what Linux unpacks (init/initramfs.c, lib/decompress.c), zeros before it included.
+fn is_archive(ramdisk: &[u8]) -> bool {
+    let zeros = ramdisk.iter().take_while(|&&byte| byte == 0).count();
+    ARCHIVES.iter().any(|magic| ramdisk[zeros..].starts_with(magic))
+}
+
 /// Puts a RAM disk behind the kernel, at a granule's begin.
 fn place_ramdisk(board: &mut Board, ramdisk: &[u8], end: u64) -> Result<u64, Refused> {
+    if !ramdisk.is_empty() && !is_archive(ramdisk) {
+        let begin: Vec<String> = ramdisk.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        return Err(Refused::Ramdisk(format!(
+            "it begins with the bytes {}, and neither as an archive of cpio (070701 or 070702) nor as one that gzip, \
+             bzip2, lzma, xz, lzo, lz4 or zstd has packed",
+            begin.join(" ")
+        )));
+    }
     let at = end.next_multiple_of(map::GRANULE);
     if at + ramdisk.len() as u64 > board.memory() {
-        return Err(Refused(format!(
-            "the RAM disk has {} bytes, and of {} MiB of memory {} MiB are left behind the kernel",
+        return Err(Refused::Ramdisk(format!(
+            "it has {} bytes, and of {} MiB of memory {} MiB are left behind the kernel",
             ramdisk.len(),
             board.memory() >> 20,
             (board.memory().saturating_sub(at)) >> 20

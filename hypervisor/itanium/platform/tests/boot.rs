@@ -63,11 +63,12 @@ fn what_is_written_to_the_serial_port_is_the_console() {
 
 #[test]
 fn the_parameters_lead_to_command_line_and_ram_disk() {
-    let mut machine = Machine::boot(&Setup { ramdisk: vec![7; 100], ..setup(kernel("", "")) }).expect("it starts");
+    let ramdisk = Bytes::default().bytes(b"07070100").until(100).0;
+    let mut machine = Machine::boot(&Setup { ramdisk, ..setup(kernel("", "")) }).expect("it starts");
     let mut word = |at| u64::from_le_bytes(machine.board.piece(at, 8).expect("memory").try_into().expect("8 bytes"));
     let [line, systab, disk, length] = [0, 8, 64, 72].map(|field| word(map::LOADER.start + field));
     assert_eq!(word(systab), 0x5453_5953_2049_4249);
-    assert_eq!((word(disk), length), (0x0707_0707_0707_0707, 100));
+    assert_eq!((word(disk), length), (u64::from_le_bytes(*b"07070100"), 100));
     assert_eq!(machine.board.piece(line, 6).expect("memory"), b"quiet\0");
 }
 
@@ -189,21 +190,48 @@ fn a_mark_keeps_what_was_counted_and_changes_nothing() {
 #[test]
 fn what_cannot_be_started_is_refused() {
     let good = kernel("", "");
-    let refused = |setup: Setup| Machine::boot(&setup).err().expect("it is refused").0;
+    let refused = |setup: Setup| Machine::boot(&setup).err().expect("it is refused");
     let says = |setup: Setup, what: &str| {
-        let said = refused(setup);
+        let said = refused(setup).to_string();
         assert!(said.contains(what), "{said}");
     };
+    says(setup(vec![]), "this kernel cannot be started: it is empty");
     says(setup(b"bzImage".to_vec()), "no ELF file");
     says(setup(elf(62, KERNEL, &[0; 64])), "another architecture: number 62");
     says(setup(good[..good.len() - 1].to_vec()), "cut off");
     says(setup([&good[..32], &(u64::MAX - 7).to_le_bytes(), &good[40..]].concat()), "no file of its own size");
     says(setup(elf(50, 0x800_0000, &[0; 64])), "none of its segments");
     says(setup(elf(50, map::LOADER.start, &vec![0; KERNEL as usize])), "where no memory");
-    says(Setup { ramdisk: vec![0; 64 << 20], ..setup(good.clone()) }, "48 MiB are left");
+    let large = Bytes::default().bytes(b"070701").until(64 << 20).0;
+    says(Setup { ramdisk: large, ..setup(good.clone()) }, "48 MiB are left");
+    says(
+        Setup { ramdisk: b"PK\x03\x04, a zip".to_vec(), ..setup(good.clone()) },
+        "begins with the bytes 50 4b 03 04",
+    );
+    says(Setup { ramdisk: b"070707".to_vec(), ..setup(good.clone()) }, "neither as an archive of cpio");
+    says(Setup { ramdisk: vec![0; 4096], ..setup(good.clone()) }, "neither as an archive of cpio");
     says(Setup { memory: 100 << 20, ..setup(good.clone()) }, "from 128 to");
     says(Setup { command_line: "x".repeat(3000), ..setup(good) }, "command line");
-    assert_eq!(Refused("why".into()).to_string(), "why");
+    assert_eq!(refused(setup(vec![])), Refused::Kernel("it is empty".into()));
+    assert_eq!(Refused::Setup("why".into()).to_string(), "why");
+}
+
+#[test]
+fn a_ram_disk_is_an_archive_packed_or_not() {
+    let packed = [
+        &b"\x1f\x8b\x08"[..],
+        b"BZh9",
+        b"\x5d\x00\x00",
+        b"\xfd7zXZ\x00",
+        b"\x89LZO",
+        b"\x02!L\x18",
+        b"\x28\xb5\x2f\xfd",
+    ];
+    let plain = [&b"070701"[..], b"070702", b"\0\0\0\0070701"];
+    for ramdisk in packed.iter().chain(&plain) {
+        let setup = Setup { ramdisk: ramdisk.to_vec(), ..setup(kernel("", "")) };
+        assert_eq!(Machine::boot(&setup).err(), None, "{ramdisk:?}");
+    }
 }
 
 /// A kernel with a name for its first instruction. What of the header, the sections and the symbol is to be another word
