@@ -188,7 +188,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"{each.outcome:8} {each.variant}  {each.reason}  {_counters(each)}".rstrip())
             if each.checked:
                 print(f"    MMU model: {' '.join(f'{name}={count}' for name, count in each.checked.items())}")
-            if each.outcome != "success" or each.variant.startswith(("draws:", "drop:")):
+            if each.outcome != "success" or each.variant.startswith(("draws:", "drop:", "test:aliases~")):
                 print("".join(f"    {line}\n" for line in each.said), end="")
         ended.complaints += xen_counted.unshown(ended.verdicts)
         for line in ended.complaints:
