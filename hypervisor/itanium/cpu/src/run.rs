@@ -45,15 +45,6 @@ impl Entry {
     }
 }
 
-/// The code of traps that an instruction asks for which is over; what has ended it early goes on.
-#[cold]
-fn following(trouble: Trouble) -> Done<u64> {
-    match trouble {
-        Trouble::Interruption(interruption) if interruption.trap => Ok(interruption.isr),
-        trouble => Err(trouble),
-    }
-}
-
 /// An interruption after so many without an instruction between them would be followed by more.
 const UNFINISHED: u32 = 64;
 
@@ -116,19 +107,12 @@ impl Cpu {
         loop {
             let op = &entry.ops[usize::from(self.slot)];
             let level = self.level();
-            let mut follows = 0;
             if op.always || self.pr(op.qp) {
                 if let Err(trouble) = (op.run)(self, bus, op) {
-                    follows = following(trouble)?;
+                    return Err(self.ended(trouble, op, entry.slots));
                 }
             }
-            self.instructions += 1;
-            self.unfinished = 0;
-            if self.has(psr::IC) {
-                self.last = self.ip;
-            } else {
-                self.uncollected += 1;
-            }
+            self.count();
             let from = self.ip;
             let slot = self.slot;
             let branched = self.branch.take();
@@ -139,8 +123,8 @@ impl Cpu {
                 }
                 None => self.slot += 1,
             }
-            if follows != 0 || self.has(psr::ONCE | psr::SS | psr::TB | psr::LP) {
-                self.after(op, branched.is_some(), self.level() > level, (slot, entry.slots), follows)?;
+            if self.has(psr::ONCE | psr::SS | psr::TB | psr::LP) {
+                self.after(op, branched.is_some(), self.level() > level, (slot, entry.slots), 0)?;
             }
             if branched.is_some() {
                 return Ok(());
@@ -152,6 +136,33 @@ impl Cpu {
         self.ip += 16;
         self.slot = 0;
         Ok(())
+    }
+
+    /// An instruction is over.
+    #[inline]
+    fn count(&mut self) {
+        self.instructions += 1;
+        self.unfinished = 0;
+        if self.has(psr::IC) {
+            self.last = self.ip;
+        } else {
+            self.uncollected += 1;
+        }
+    }
+
+    /// What has ended an instruction early; or, if it is a trap, the instruction is over, and this follows it. None that
+    /// asks for a trap is a branch. It is apart so that the loop has no more to do.
+    #[cold]
+    fn ended(&mut self, trouble: Trouble, op: &Op, slots: usize) -> Trouble {
+        match trouble {
+            Trouble::Interruption(own) if own.trap => {
+                self.count();
+                let slot = self.slot;
+                self.slot += 1;
+                self.after(op, false, false, (slot, slots), own.isr).expect_err("a trap is an error")
+            }
+            trouble => trouble,
+        }
     }
 
     fn remember_branch(&mut self, from: u64, to: u64) {

@@ -419,7 +419,8 @@ const NEARLY_TOO_SMALL: i64 = 64;
 /// the steps between would have an exponent that registers have not (another implementation).
 fn quotient_needs_software(a: Float, b: Float) -> bool {
     let ((a, _), (b, _)) = (a.normalized(), b.normalized());
-    b < 1 || b >= 2 * BIAS - 2 || a - b >= BIAS || a - b <= 2 - BIAS || a <= NEARLY_TOO_SMALL
+    let (divisor, quotient) = ((1..2 * BIAS - 2).contains(&b), (3 - BIAS..BIAS).contains(&(a - b)));
+    !divisor || !quotient || a <= NEARLY_TOO_SMALL
 }
 
 /// The same of the root of a number that is not 0.
