@@ -227,7 +227,7 @@ fn a_ram_disk_is_an_archive_packed_or_not() {
         b"\x02!L\x18",
         b"\x28\xb5\x2f\xfd",
     ];
-    let plain = [&b"070701"[..], b"070702", b"\0\0\0\0070701"];
+    let plain = [&b"070701"[..], b"070702", b"\0\0\0\x00070701"];
     for ramdisk in packed.iter().chain(&plain) {
         let setup = Setup { ramdisk: ramdisk.to_vec(), ..setup(kernel("", "")) };
         assert_eq!(Machine::boot(&setup).err(), None, "{ramdisk:?}");
