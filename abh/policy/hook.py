@@ -87,7 +87,7 @@ def domain_cannot_be(settings: Any, tree: ElementTree.Element) -> dict[str, str]
         return {"domain": "only a domain of Xen's has such settings"}
     if why := _unknown(settings):
         return {"domain": why}
-    if settings.get("shadow_superpages") == "1" and (state := _hap(tree)) != "off":
+    if settings.get("shadow_superpages") == "1" and (state := hap(tree)) != "off":
         needs = f"shadow_superpages: it needs shadow paging, and <hap> of the domain is {state or 'not there'}"
         return {"domain": f'{needs}: add paging = "shadow" to [vm] of the policy, or take vm-xen-shadow'}
     return {}
@@ -103,13 +103,14 @@ def _unknown(settings: Any) -> str | None:
     return f"{', '.join(wrong)}: this hook knows no such value" if wrong else None
 
 
-def _hap(tree: ElementTree.Element) -> str | None:
-    hap = tree.find("features/hap")
-    return None if hap is None else hap.get("state", "on")
+def hap(tree: ElementTree.Element) -> str | None:
+    """What <hap> of a domain of Xen's says, on or off; None where there is none."""
+    found = tree.find("features/hap")
+    return None if found is None else found.get("state", "on")
 
 
 def _xen(vm: Mapping[str, Any], tree: ElementTree.Element) -> dict[str, str]:
-    state = _hap(tree)
+    state = hap(tree)
     wanted = {"hap": "on", "shadow": "off"}.get(vm.get("paging", ""))
     if wanted is not None and state != wanted:
         return {"paging": f"<hap> of the domain is {state or 'not there'}: run `abh policy apply`"}

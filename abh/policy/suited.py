@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abh.errors import AbhError, Status
 from abh.paths import CHECKOUT
-from abh.policy import change, xml
+from abh.policy import change, hook, xml
 from abh.schema import spec
 from abh.schema.policy import Policy
 
@@ -52,10 +52,9 @@ def no_shadow(policy: Policy, document: str, where: object) -> tuple[str, str] |
             f"shadow_superpages needs shadow paging, and the domain is para-virtual (<type> in <os> is {kind})",
             "take xenpvh or hvm as <type> in <os>, or another policy",
         )
-    hap = tree.find("features/hap")
-    if hap is not None and hap.get("state", "on") == "off":
+    if (state := hook.hap(tree)) == "off":
         return None
-    said = "is on" if hap is not None else "is not there, and Xen's default is nested paging"
+    said = "is on" if state else "is not there, and Xen's default is nested paging"
     return (
         f"shadow_superpages needs shadow paging, and the domain has nested paging: <hap> {said}",
         'add paging = "shadow" to [vm], or take `vm-xen-shadow`',

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,16 +60,21 @@ def no_repeat(values: tuple[str, ...]) -> tuple[str, ...]:
 
 def known_sizes(table: dict[str, Any]) -> dict[str, Any]:
     """Refuses a table whose keys are not sizes, and one without any."""
-    for name in table or {"": None}:
-        if name not in SIZES:
+    known_keys(table or [""], SIZES, "size", "remove it" if table else "add one")
+    return table
+
+
+def known_keys(names: Iterable[str], known: Collection[str], kind: str, otherwise: str = "remove it") -> None:
+    """Refuses a name that is none of the known of its kind."""
+    for name in names:
+        if name not in known:
             raise bad(
-                "unknown size",
+                f"unknown {kind}",
                 key=name,
                 got=name,
-                expected=f"one of {', '.join(SIZES)}",
-                next_step=did_you_mean(name, SIZES, "remove it" if table else "add one"),
+                expected=f"one of {', '.join(known)}",
+                next_step=did_you_mean(name, known, otherwise),
             )
-    return table
 
 
 def every_size(table: dict[str, Any]) -> dict[str, Any]:

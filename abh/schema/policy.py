@@ -11,7 +11,19 @@ from pydantic import AfterValidator, Field, model_validator
 
 from abh.errors import AbhError
 from abh.paths import CHECKOUT
-from abh.schema.keys import EnvName, KernelPath, Line, Name, SnakeName, Spec, SwitchPath, Word, checked, no_repeat
+from abh.schema.keys import (
+    EnvName,
+    KernelPath,
+    Line,
+    Name,
+    SnakeName,
+    Spec,
+    SwitchPath,
+    Word,
+    checked,
+    known_keys,
+    no_repeat,
+)
 from abh.schema.shelf import GroupedShelf
 from abh.schema.strict import Strict, bad, did_you_mean, one_of, validate
 
@@ -21,15 +33,8 @@ DOMAIN_SETTINGS: Mapping[str, tuple[str, ...]] = {"shadow_superpages": ("0", "1"
 
 def _of_domain(table: dict[str, str]) -> dict[str, str]:
     """Refuses a setting of a domain, or a value, that nobody knows: it would be found out when the domain starts."""
+    known_keys(table, DOMAIN_SETTINGS, "setting of a domain")
     for name, value in table.items():
-        if name not in DOMAIN_SETTINGS:
-            raise bad(
-                "unknown setting of a domain",
-                key=name,
-                got=name,
-                expected=f"one of {', '.join(DOMAIN_SETTINGS)}",
-                next_step=did_you_mean(name, DOMAIN_SETTINGS, "remove it"),
-            )
         if value not in (values := DOMAIN_SETTINGS[name]):
             expected = " or ".join(f'"{each}"' for each in values)
             raise bad("wrong value", key=name, got=value, expected=expected, next_step="correct the value")
