@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from abh.verify import xen
 
-PIECES = "pieces"
 # Counters that a test is for, and that are to be more than 0 where superpages are on; of all others, direct.
 SHOWN = {
     "test:balloon": ("direct", "demoted_mapping", "promoted"),
@@ -82,7 +81,7 @@ def _restored(which: str, counters: dict[str, int]) -> list[str]:
     """What is wrong with the memory of a domain that was restored."""
     mapped, huge = ([counters.get(when + name, 0) for when in ("before_", "")] for name in (MAPPED, HUGE))
     found = [] if 0 < mapped[0] == mapped[1] else ["Xen does not have as much of it as before"]
-    if which.startswith(PIECES):
+    if which == "pieces:churn":
         if huge[1] or not 0 < counters.get("refused", 0) <= REFUSALS:
             found.append("2 MiB were refused, and it has some, or they were not asked for as often as they should")
     elif not 0 < huge[0] <= huge[1]:
