@@ -5,9 +5,12 @@
 #include "lib.h"
 
 #define HYPERVISOR_memory_op 12
+#define HYPERVISOR_vcpu_op 24
 #define HYPERVISOR_event_channel_op 32
 #define HYPERVISOR_hvm_op 34
 #define HYPERVISOR_sched_op 29
+#define VCPUOP_initialise 0
+#define VCPUOP_up 1
 #define EVTCHNOP_send 4
 #define SCHEDOP_yield 0
 #define SCHEDOP_shutdown 2
@@ -228,7 +231,7 @@ static struct {
 	uintptr_t base;
 } __attribute__((packed)) idt_pointer;
 
-void load_handlers(void)
+static void load_handlers(void)
 {
 	asm volatile("lgdt gdt_pointer");
 	asm volatile("lidt %0" ::"m"(idt_pointer));
@@ -381,6 +384,69 @@ void tag_extent(uint64_t physical)
 {
 	for (uint64_t page = physical; page < physical + SUPERPAGE; page += PAGE)
 		set(at(page), tag_of(page));
+}
+
+/* Xen gave a second processor none of the guest's segments, and a fault returns to that of its code by number. */
+static void load_code_segment(void)
+{
+#ifdef __x86_64__
+	uint64_t scratch;
+
+	asm volatile("push $8; lea 1f(%%rip), %0; push %0; lretq; 1:" : "=&r"(scratch) : : "memory");
+#else
+	asm volatile("ljmp $8, $1f; 1:" : : : "memory");
+#endif
+}
+
+/* struct vcpu_hvm_context, Xen's public/hvm/hvm_vcpu.h */
+static struct {
+	uint32_t mode, padding;
+#ifdef __x86_64__
+	uint64_t ax, cx, dx, bx, sp, bp, si, di, ip, flags, cr0, cr3, cr4, efer;
+#else
+	uint32_t ax, cx, dx, bx, sp, bp, si, di, ip, flags, cr0, cr3, cr4, hole;
+	uint64_t efer;
+	uint32_t base[5], limit[5]; /* cs, ds, ss, es, tr */
+	uint16_t rights[5];
+#endif
+	uint64_t rest[16];
+} context;
+
+static char stack[4096] __attribute__((aligned(16)));
+static void (*second_work)(void);
+
+static void __attribute__((noreturn)) begin_second(void)
+{
+	load_handlers();
+	load_code_segment();
+	second_work();
+	failure("the second processor has ended");
+}
+
+void start_second(void (*work)(void))
+{
+	uintptr_t cr0, cr3, cr4;
+
+	second_work = work;
+	asm volatile("mov %%cr0, %0; mov %%cr3, %1; mov %%cr4, %2" : "=r"(cr0), "=r"(cr3), "=r"(cr4));
+	context.cr0 = cr0;
+	context.cr3 = cr3;
+	context.cr4 = cr4;
+	context.sp = address_of(stack + sizeof(stack) - 8); /* as behind a call */
+	context.ip = (uintptr_t)begin_second;
+	context.flags = 2;
+#ifdef __x86_64__
+	context.mode = 1;
+	context.efer = 0xd00; /* long mode, active, NX */
+#else
+	context.efer = 0x800; /* NX */
+	for (int i = 0; i < 5; i++) {
+		context.limit[i] = i < 4 ? 0xffffffff : 0x67;
+		context.rights[i] = i == 0 ? 0xc9b : i < 4 ? 0xc93 : 0x8b;
+	}
+#endif
+	check(!hypercall(HYPERVISOR_vcpu_op, VCPUOP_initialise, 1, (uintptr_t)&context), "no second processor");
+	check(!hypercall(HYPERVISOR_vcpu_op, VCPUOP_up, 1, 0), "the second processor does not start");
 }
 
 void lib_main(uintptr_t start_info);

@@ -45,8 +45,8 @@ void failure(const char *format, ...) __attribute__((format(printf, 1, 2), noret
 		if (!(condition))                                                                                      \
 			failure(__VA_ARGS__);                                                                          \
 	} while (0)
-/* What exceptions go to, for another processor: its own tables of segments and of handlers are not set. */
-void load_handlers(void);
+/* Starts the second processor of a guest that has two (its xl.cfg) with a function that does not return. */
+void start_second(void (*work)(void));
 void skip(const char *why) __attribute__((noreturn));
 
 long try_read(uint64_t address, uint64_t *value);

@@ -9,9 +9,6 @@
 
 const char test_name[] = "race";
 
-#define HYPERVISOR_vcpu_op 24
-#define VCPUOP_initialise 0
-#define VCPUOP_up 1
 #define OFFSET UINT64_C(64) /* of a page's own word in it */
 #define HIDDEN (ARENA + 2 * SUPERPAGE)
 #define SECRET UINT64_C(0x5ec3e7)
@@ -20,7 +17,6 @@ const char test_name[] = "race";
 
 static volatile uint64_t reads, nothing;
 static uint64_t *table;
-static char stack[4096] __attribute__((aligned(16)));
 
 static void mark_extent(uint64_t extent)
 {
@@ -28,18 +24,6 @@ static void mark_extent(uint64_t extent)
 		set(at(extent) + i, MARK(HIDDEN / PAGE));
 	for (uint64_t page = 0; page < 512; page++)
 		set(at(extent + page * PAGE + OFFSET), tag_of(extent + page * PAGE));
-}
-
-/* Xen gave it none of the guest's segments, and a fault returns to that of its code by number. */
-static void load_code_segment(void)
-{
-#ifdef __x86_64__
-	uint64_t scratch;
-
-	asm volatile("push $8; lea 1f(%%rip), %0; push %0; lretq; 1:" : "=&r"(scratch) : : "memory");
-#else
-	asm volatile("ljmp $8, $1f; 1:" : : : "memory");
-#endif
 }
 
 /* In 32 bits a value is read one half after the other, and the entry may change in between. */
@@ -51,12 +35,10 @@ static bool is_either(uint64_t value, uint64_t one, uint64_t other)
 	       (value >> 32 == one >> 32 || value >> 32 == other >> 32);
 }
 
-static void __attribute__((noreturn)) read_for_ever(void)
+static void read_for_ever(void)
 {
 	uint64_t state = 41, value;
 
-	load_handlers();
-	load_code_segment();
 	for (;;) {
 		uint64_t page = draw(&state) & 511, where = WINDOW + page * PAGE;
 		long got;
@@ -74,45 +56,6 @@ static void __attribute__((noreturn)) read_for_ever(void)
 	}
 }
 
-/* struct vcpu_hvm_context, Xen's public/hvm/hvm_vcpu.h */
-static struct {
-	uint32_t mode, padding;
-#ifdef __x86_64__
-	uint64_t ax, cx, dx, bx, sp, bp, si, di, ip, flags, cr0, cr3, cr4, efer;
-#else
-	uint32_t ax, cx, dx, bx, sp, bp, si, di, ip, flags, cr0, cr3, cr4, hole;
-	uint64_t efer;
-	uint32_t base[5], limit[5]; /* cs, ds, ss, es, tr */
-	uint16_t rights[5];
-#endif
-	uint64_t rest[16];
-} context;
-
-static void start_second(void)
-{
-	uintptr_t cr0, cr3, cr4;
-
-	asm volatile("mov %%cr0, %0; mov %%cr3, %1; mov %%cr4, %2" : "=r"(cr0), "=r"(cr3), "=r"(cr4));
-	context.cr0 = cr0;
-	context.cr3 = cr3;
-	context.cr4 = cr4;
-	context.sp = address_of(stack + sizeof(stack) - 8); /* as behind a call */
-	context.ip = (uintptr_t)read_for_ever;
-	context.flags = 2;
-#ifdef __x86_64__
-	context.mode = 1;
-	context.efer = 0xd00; /* long mode, active, NX */
-#else
-	context.efer = 0x800; /* NX */
-	for (int i = 0; i < 5; i++) {
-		context.limit[i] = i < 4 ? 0xffffffff : 0x67;
-		context.rights[i] = i == 0 ? 0xc9b : i < 4 ? 0xc93 : 0x8b;
-	}
-#endif
-	check(!hypercall(HYPERVISOR_vcpu_op, VCPUOP_initialise, 1, (uintptr_t)&context), "no second processor");
-	check(!hypercall(HYPERVISOR_vcpu_op, VCPUOP_up, 1, 0), "the second processor does not start");
-}
-
 void test(void)
 {
 	uint64_t rounds = argument("rounds", 500), state = 43, *entry = l2_entry(WINDOW);
@@ -126,7 +69,7 @@ void test(void)
 	for (uint64_t i = 0; i < 512; i += 2)
 		set(table + i, (ARENA + SUPERPAGE + i * PAGE) | P | RW | A | D);
 	set(entry, ARENA | leaf);
-	start_second();
+	start_second(read_for_ever);
 	while (reads < 1000)
 		yield();
 	for (uint64_t round = 0; round < rounds; round++) {

@@ -8,32 +8,13 @@
 
 const char test_name[] = "tug";
 
-#define HYPERVISOR_vcpu_op 24
-#define VCPUOP_initialise 0
-#define VCPUOP_up 1
-
 /* Odd while memory changes. */
 static volatile uint64_t phase, done, sure;
-static char stack[4096] __attribute__((aligned(16)));
 
-/* Xen gave it none of the guest's segments, and a fault returns to that of its code by number. */
-static void load_code_segment(void)
-{
-#ifdef __x86_64__
-	uint64_t scratch;
-
-	asm volatile("push $8; lea 1f(%%rip), %0; push %0; lretq; 1:" : "=&r"(scratch) : : "memory");
-#else
-	asm volatile("ljmp $8, $1f; 1:" : : : "memory");
-#endif
-}
-
-static void __attribute__((noreturn)) work_for_ever(void)
+static void work_for_ever(void)
 {
 	uint64_t state = 47, value;
 
-	load_handlers();
-	load_code_segment();
 	for (;;) {
 		uint64_t page = draw(&state) & 511, slot = draw(&state) & 1, before = phase;
 		uint64_t tag = tag_of(ARENA + slot * SUPERPAGE + page * PAGE),
@@ -54,45 +35,6 @@ static void __attribute__((noreturn)) work_for_ever(void)
 	}
 }
 
-/* struct vcpu_hvm_context, Xen's public/hvm/hvm_vcpu.h */
-static struct {
-	uint32_t mode, padding;
-#ifdef __x86_64__
-	uint64_t ax, cx, dx, bx, sp, bp, si, di, ip, flags, cr0, cr3, cr4, efer;
-#else
-	uint32_t ax, cx, dx, bx, sp, bp, si, di, ip, flags, cr0, cr3, cr4, hole;
-	uint64_t efer;
-	uint32_t base[5], limit[5]; /* cs, ds, ss, es, tr */
-	uint16_t rights[5];
-#endif
-	uint64_t rest[16];
-} context;
-
-static void start_second(void)
-{
-	uintptr_t cr0, cr3, cr4;
-
-	asm volatile("mov %%cr0, %0; mov %%cr3, %1; mov %%cr4, %2" : "=r"(cr0), "=r"(cr3), "=r"(cr4));
-	context.cr0 = cr0;
-	context.cr3 = cr3;
-	context.cr4 = cr4;
-	context.sp = address_of(stack + sizeof(stack) - 8); /* as behind a call */
-	context.ip = (uintptr_t)work_for_ever;
-	context.flags = 2;
-#ifdef __x86_64__
-	context.mode = 1;
-	context.efer = 0xd00; /* long mode, active, NX */
-#else
-	context.efer = 0x800; /* NX */
-	for (int i = 0; i < 5; i++) {
-		context.limit[i] = i < 4 ? 0xffffffff : 0x67;
-		context.rights[i] = i == 0 ? 0xc9b : i < 4 ? 0xc93 : 0x8b;
-	}
-#endif
-	check(!hypercall(HYPERVISOR_vcpu_op, VCPUOP_initialise, 1, (uintptr_t)&context), "no second processor");
-	check(!hypercall(HYPERVISOR_vcpu_op, VCPUOP_up, 1, 0), "the second processor does not start");
-}
-
 static void let_work(uint64_t times)
 {
 	uint64_t before = done;
@@ -109,7 +51,7 @@ void test(void)
 		tag_extent(ARENA + slot * SUPERPAGE);
 		set(l2_entry(WINDOW + slot * SUPERPAGE), (ARENA + slot * SUPERPAGE) | PS | P | RW | A | D);
 	}
-	start_second();
+	start_second(work_for_ever);
 	let_work(1000);
 	for (uint64_t round = 0; round < rounds; round++) {
 		uint64_t slot = draw(&state) & 1, extent = ARENA + slot * SUPERPAGE, page = draw(&state) & 511;

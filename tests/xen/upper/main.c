@@ -7,46 +7,21 @@
 
 const char test_name[] = "upper";
 
-#define HYPERVISOR_vcpu_op 24
-#define VCPUOP_initialise 0
-#define VCPUOP_up 1
 #define WP (UINT64_C(1) << 16)
 
 #ifdef __x86_64__
 static volatile uint64_t done, at_work, level;
-static char stack[4096] __attribute__((aligned(16)));
 
-static void __attribute__((noreturn)) watch(void)
+static void watch(void)
 {
-	uint64_t scratch, before = ~UINT64_C(0), turns = 0;
+	uint64_t before = ~UINT64_C(0), turns = 0;
 
-	load_handlers();
-	asm volatile("push $8; lea 1f(%%rip), %0; push %0; lretq; 1:" : "=&r"(scratch) : : "memory");
 	for (;;) {
 		yield();
 		if (done != before)
 			before = done, turns = 0;
 		check(!at_work || turns++ < 300, "a write with CR0.WP clear never ends, read-only at level %lu", level);
 	}
-}
-
-static struct {
-	uint32_t mode, padding;
-	uint64_t ax, cx, dx, bx, sp, bp, si, di, ip, flags, cr0, cr3, cr4, efer;
-	uint64_t rest[16];
-} context;
-
-static void start_second(void)
-{
-	asm volatile("mov %%cr0, %0; mov %%cr3, %1; mov %%cr4, %2"
-		     : "=r"(context.cr0), "=r"(context.cr3), "=r"(context.cr4));
-	context.sp = address_of(stack + sizeof(stack) - 8);
-	context.ip = (uintptr_t)watch;
-	context.flags = 2;
-	context.mode = 1;
-	context.efer = 0xd00;
-	check(!hypercall(HYPERVISOR_vcpu_op, VCPUOP_initialise, 1, (uintptr_t)&context), "no second processor");
-	check(!hypercall(HYPERVISOR_vcpu_op, VCPUOP_up, 1, 0), "the second processor does not start");
 }
 
 static void write_protect(bool on)
@@ -63,7 +38,7 @@ void test(void)
 #ifdef __x86_64__
 	uint64_t *l3 = new_table(), *l2 = new_table(), *l1 = new_table(), slot = 3, start = slot << 39, value;
 
-	start_second();
+	start_second(watch);
 	for (uint64_t big = 0; big < 2; big++)
 		for (level = argument("level", 1); level < 5; level++) {
 			uint64_t rights = P | RW | A | D, where = start + level * PAGE + 8;
