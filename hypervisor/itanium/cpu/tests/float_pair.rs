@@ -110,21 +110,67 @@ fn reciprocals_are_near_and_the_predicate_says_whether_to_go_on() {
         for shift in [0, 32] {
             let [a, b, _] = words.map(|word| f32::from_bits((word >> shift) as u32));
             let got = f32::from_bits((got >> shift) as u32);
-            if a.is_normal() && b.is_normal() && (1.0 / b).is_normal() {
+            if a.is_normal() && b.is_normal() && b.abs() < 2.0_f32.powi(125) {
                 assert!((got * b - 1.0).abs() < 1.0 / 256.0, "1 / {b:e}: {got:e}");
             } else if !a.is_normal() && a == 0.0 && b.is_normal() {
                 assert_eq!(got, a / b);
             }
         }
     }
-    for (upper, lower, on) in
-        [(1.0_f32, 3.0_f32, true), (0.0, 3.0, false), (1.0, f32::INFINITY, false), (1.0, 3e38, false)]
-    {
-        let word = u64::from(upper.to_bits()) << 32 | u64::from(lower.to_bits());
-        let text =
-            format!("fpack f7=f1,f1\nmovl r4={word:#x}\nsetf.sig f6=r4\ncmp.eq p6,p0=r0,r0\nfprcpa.s0 f9,p6=f7,f6");
-        assert_eq!(good(&text).cpu.pr(6), on, "{upper} {lower}");
+}
+
+/// Two single-precision words as a register's significand.
+fn word([upper, lower]: [f32; 2]) -> u64 {
+    u64::from(upper.to_bits()) << 32 | u64::from(lower.to_bits())
+}
+
+/// The lower half of what an approximation of halves gives, whose upper one goes on, and its predicate.
+fn approximated(dividend: f32, divisor: f32, instruction: &str) -> (f32, bool) {
+    let [dividend, divisor] = [dividend, divisor].map(|lower| word([1.0, lower]));
+    let text = format!(
+        "movl r4={dividend:#x}\nmovl r5={divisor:#x}\nsetf.sig f6=r4\nsetf.sig f7=r5\ncmp.eq p6,p0=r0,r0\n{instruction}\n\
+         getf.sig r10=f9"
+    );
+    let machine = good(&text);
+    (f32::from_bits(machine.r(10) as u32), machine.cpu.pr(6))
+}
+
+#[test]
+fn a_reciprocal_goes_on_where_each_step_of_a_division_can() {
+    let power = |exponent: i32| 2.0_f32.powi(exponent);
+    for (a, b, on) in [
+        (1.0, 3.0, true),
+        (0.0, 3.0, false),
+        (1.0, f32::INFINITY, false),
+        (1.0, power(124), true),
+        (1.0, power(-126), true),
+        (power(-102), 1.0, true),
+        (power(-103) * 1.5, 1.0, false),
+        (power(63), power(-63), true),
+        (power(64), power(-63), false),
+        (power(-62), power(62), true),
+        (power(-63), power(62), false),
+    ] {
+        assert_eq!(approximated(a, b, "fprcpa.s0 f9,p6=f6,f7").1, on, "{a:e} / {b:e}");
     }
+    // Of a divisor that is no normal number, and of one whose reciprocal is none: no approximation at all.
+    assert_eq!(approximated(1.0, -power(-127), "fprcpa.s0 f9,p6=f6,f7"), (f32::NEG_INFINITY, false));
+    let (none, on) = approximated(1.0, -power(125), "fprcpa.s0 f9,p6=f6,f7");
+    assert!(none == 0.0 && none.is_sign_negative() && !on);
+}
+
+#[test]
+fn a_reciprocal_root_of_halves_goes_on_where_each_step_can() {
+    let root = |value: f32| approximated(1.0, value, "fprsqrta.s0 f9,p6=f7");
+    for value in [1.0, 2.0, 3.0, 1e38, 2.0_f32.powi(-102)] {
+        let (got, on) = root(value);
+        assert!(on && (got * value.sqrt() - 1.0).abs() < 1.0 / 256.0, "{value:e}: {got:e}");
+    }
+    assert!(!root(2.0_f32.powi(-103)).1 && !root(1e-40).1);
+    assert_eq!(root(0.0), (f32::INFINITY, false));
+    assert_eq!(root(-0.0), (f32::NEG_INFINITY, false));
+    assert_eq!(root(f32::INFINITY), (0.0, false));
+    assert!(root(-1.0).0.is_nan());
 }
 
 #[test]

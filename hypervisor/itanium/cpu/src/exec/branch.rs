@@ -5,7 +5,7 @@ use super::{Handler, Name, Op};
 use crate::bus::Bus;
 use crate::cpu::{Cpu, ar};
 use crate::general::Frame;
-use crate::interruption::{Done, at, illegal, privileged, stuck};
+use crate::interruption::{Done, at, illegal, privileged};
 
 pub(super) fn of((mnemonic, operands): Name) -> Option<Handler> {
     Some(match (mnemonic, operands) {
@@ -145,12 +145,9 @@ impl Cpu {
         Ok(())
     }
 
-    /// `br.ia`: Disabled Instruction Set Transition fault, where PSR.di says so (SDM vol. 3, br). There are no others.
+    /// `br.ia`: Disabled Instruction Set Transition fault (SDM vol. 3, br), whatever PSR.di says: there are no others.
     fn other_instructions(&mut self, _: &mut dyn Bus, _: &Op) -> Done {
-        if self.has(crate::psr::DI) {
-            return Err(at(0x5400, 0x40));
-        }
-        Err(stuck("a branch to instructions of another architecture, which are not implemented"))
+        Err(at(0x5400, 0x40))
     }
 
     fn bank(&mut self, bank: u64) -> Done {

@@ -43,6 +43,17 @@ pub(super) fn of((mnemonic, _): Name) -> Option<Handler> {
 /// Bits of a significand, and of an exponent.
 const SINGLE: (u32, u32) = (24, 8);
 
+/// Single precision: infinity's bits, the exponent of the largest numbers, and the smallest normal exponent and 23 more. Of
+/// numbers no larger than that, the steps of a division or of a root lose bits.
+const INFINITE: u32 = 0x7f80_0000;
+const LARGEST: i64 = 127;
+const NEARLY_TOO_SMALL: i64 = 1 - LARGEST + 23;
+
+/// The exponent of a number that is not 0, as if it were normal.
+fn power(value: Float) -> i64 {
+    value.normalized().0 - 0xffff
+}
+
 /// The upper half, and the lower one.
 fn halves(value: Float) -> [Float; 2] {
     [value.significand >> 32, value.significand].map(|half| Float::of_single(half as u32))
@@ -153,7 +164,7 @@ impl Cpu {
         Ok(())
     }
 
-    /// `fprcpa`. Of a number whose reciprocal single precision has not as a normal one, the predicate is cleared, too.
+    /// `fprcpa`. The predicate is cleared, too, where a step of a division in single precision would leave its range.
     fn reciprocals(&mut self, op: &Op) -> Done {
         self.approximate(op, |cpu| {
             cpu.of_halves(op, [op.r2, op.r3], |[a, b]| {
@@ -161,10 +172,16 @@ impl Cpu {
                     return (value.to_single(), flags, false);
                 }
                 let denormal = if a.is_unnormal() || b.is_unnormal() { flag::D } else { 0 };
-                // Single precision has no number whose reciprocal registers have not.
-                let value = reciprocal(b);
-                let normal = (0xffff - 126..=0xffff + 127).contains(&value.exponent);
-                (value.to_single(), denormal, normal)
+                let sign = u32::from(b.negative) << 31;
+                let [dividend, divisor] = [a, b].map(power);
+                if b.is_unnormal() {
+                    return (sign | INFINITE, denormal, false);
+                }
+                if divisor >= LARGEST - 2 {
+                    return (sign, denormal, false);
+                }
+                let quotient = (1 - LARGEST + 2..LARGEST).contains(&(dividend - divisor));
+                (reciprocal(b).to_single(), denormal, quotient && dividend > NEARLY_TOO_SMALL)
             })
         })
     }
@@ -188,11 +205,18 @@ impl Cpu {
         })
     }
 
+    /// `fprsqrta`. Of 0 and infinity it gives the reciprocal of the root, where `frsqrta` gives the root.
     fn roots(&mut self, op: &Op) -> Done {
         self.approximate(op, |cpu| {
             cpu.of_halves(op, [op.r3], |[value]| {
+                if value.is_zero() {
+                    return (u32::from(value.negative) << 31 | INFINITE, 0, false);
+                }
+                if value.is_infinite() && !value.negative {
+                    return (0, 0, false);
+                }
                 let (found, flags, goes_on) = root(value);
-                (found.to_single(), flags, goes_on)
+                (found.to_single(), flags, goes_on && power(value) > NEARLY_TOO_SMALL)
             })
         })
     }
