@@ -99,6 +99,12 @@ def _check_words(append: str) -> None:
             expected="one of them",
             next_step="leave out the others",
         )
+    for word, meant in itanium.mistyped(append).items():
+        raise arguments.wrong(
+            "a word of the kernel's command line is nearly one that it knows",
+            got=word,
+            next_step=f"did you mean `{meant}`? The kernel passes over what it does not know",
+        )
 
 
 def _check_started(ended: Ended, files: Mapping[str, Path | None]) -> None:

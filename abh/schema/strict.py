@@ -55,11 +55,12 @@ def bad(
     )
 
 
-def suggest(got: str, names: Iterable[str]) -> str | None:
-    """The name a person probably meant, or None: a number is not misspelt, and is as near to one as to another."""
+def suggest(got: str, names: Iterable[str], *, nearness: float = 0.6) -> str | None:
+    """The name a person probably meant, or None: a number is not misspelt, and is as near to one as to another. Names
+    that are alike have a nearness of 1 (difflib)."""
     known = [] if got.isdecimal() else list(names)
     lower = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(got.lower(), lower, n=1)
+    close = difflib.get_close_matches(got.lower(), lower, n=1, cutoff=nearness)
     return lower[close[0]] if close else None
 
 

@@ -14,7 +14,7 @@ from abh import paths, schedule
 from abh.build import components
 from abh.machine import itanium
 from abh.machine.itanium import Ended as Ended
-from abh.schema import spec
+from abh.schema import spec, strict
 from abh.schema.result import Result
 from abh.study import itanium as study
 from abh.study.cell import Cell
@@ -277,6 +277,18 @@ def twice(line: str) -> list[str]:
     """Those of the series' words that a command line has with several values: the kernel would take the last."""
     values = {name: {word for word in line.split() if word.startswith(f"{name}=")} for name in WORDS}
     return [" ".join(sorted(found)) for found in values.values() if len(found) > 1]
+
+
+def mistyped(line: str) -> dict[str, str]:
+    """Words of a command line that are nearly those of the series, or of HugeTLB, each with what it should be: the
+    kernel passes over what it does not know."""
+    names = (*WORDS, "vhpt_spread", "hugepagesz", "hugepages", "default_hugepagesz")
+    ours = (word.partition("=") for word in line.partition(" -- ")[0].split())
+    return {
+        name + equals + value: near + equals + value
+        for name, equals, value in ours
+        if name not in names and (near := strict.suggest(name, names, nearness=0.75))
+    }
 
 
 def untaken(console: str) -> list[str]:

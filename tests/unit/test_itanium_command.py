@@ -113,6 +113,22 @@ def test_a_word_with_two_values_is_refused_before_the_boot(
     assert cli.main(["itanium", "--append", "vhpt=lf vhpt_size=64M superpages=16M vhpt=lf"]) == Status.SUCCESS
 
 
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [("superpage=16M", "superpages=16M"), ("vpht=lf", "vhpt=lf"), ("fuzz 5 hugepagesz=64K hugepage=4", "hugepages=4")],
+)
+def test_a_word_that_the_kernel_would_pass_over_is_refused_before_the_boot(
+    ends: Ends, capsys: pytest.CaptureFixture[str], line: str, meant: str
+) -> None:
+    ran = ends()
+    assert cli.main(["itanium", "--append", line]) == Status.USAGE
+    assert f"did you mean `{meant}`?" in capsys.readouterr().err
+    assert not ran
+    assert (
+        cli.main(["itanium", "--append", "console=ttyS0 loglevel=3 vhpt_spread=1 -- superpage=16M"]) == Status.SUCCESS
+    )
+
+
 @pytest.mark.parametrize("option", ["--kernel", "--ramdisk"])
 @pytest.mark.parametrize(
     ("name", "said"),
