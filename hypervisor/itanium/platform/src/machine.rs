@@ -251,6 +251,9 @@ fn load(board: &mut Board, kernel: &Kernel) -> Result<u64, Refused> {
     Ok(last)
 }
 
+/// The name of the last entry of an archive of cpio (init/initramfs.c).
+const LAST: &[u8] = b"TRAILER!!!";
+
 /// Whether this begins as what Linux unpacks (init/initramfs.c, lib/decompress.c), zeros before it included.
 fn is_archive(ramdisk: &[u8]) -> bool {
     let zeros = ramdisk.iter().take_while(|&&byte| byte == 0).count();
@@ -270,11 +273,14 @@ fn place_ramdisk(board: &mut Board, ramdisk: &[u8], end: u64) -> Result<u64, Ref
     let at = end.next_multiple_of(map::GRANULE);
     if at + ramdisk.len() as u64 > board.memory() {
         return Err(Refused::Ramdisk(format!(
-            "it has {} bytes, and of {} MiB of memory {} MiB are left behind the kernel",
-            ramdisk.len(),
+            "it has {} MiB, and of {} MiB of memory {} MiB are left behind the kernel",
+            ramdisk.len().div_ceil(1 << 20),
             board.memory() >> 20,
             (board.memory().saturating_sub(at)) >> 20
         )));
+    }
+    if ramdisk.starts_with(b"0707") && !ramdisk.windows(LAST.len()).any(|bytes| bytes == LAST) {
+        return Err(Refused::Ramdisk("it is cut off: its last entry, TRAILER!!!, is missing".into()));
     }
     board.put(at, ramdisk);
     Ok(at)

@@ -63,7 +63,7 @@ fn what_is_written_to_the_serial_port_is_the_console() {
 
 #[test]
 fn the_parameters_lead_to_command_line_and_ram_disk() {
-    let ramdisk = Bytes::default().bytes(b"07070100").until(100).0;
+    let ramdisk = Bytes::default().bytes(b"07070100").until(90).bytes(b"TRAILER!!!").0;
     let mut machine = Machine::boot(&Setup { ramdisk, ..setup(kernel("", "")) }).expect("it starts");
     let mut word = |at| u64::from_le_bytes(machine.board.piece(at, 8).expect("memory").try_into().expect("8 bytes"));
     let [line, systab, disk, length] = [0, 8, 64, 72].map(|field| word(map::LOADER.start + field));
@@ -209,6 +209,7 @@ fn what_cannot_be_started_is_refused() {
         "begins with the bytes 50 4b 03 04",
     );
     says(Setup { ramdisk: b"070707".to_vec(), ..setup(good.clone()) }, "neither as an archive of cpio");
+    says(Setup { ramdisk: b"070701 and a half".to_vec(), ..setup(good.clone()) }, "it is cut off");
     says(Setup { ramdisk: vec![0; 4096], ..setup(good.clone()) }, "neither as an archive of cpio");
     says(Setup { memory: 100 << 20, ..setup(good.clone()) }, "from 128 to");
     says(Setup { command_line: "x".repeat(3000), ..setup(good) }, "command line");
@@ -227,7 +228,7 @@ fn a_ram_disk_is_an_archive_packed_or_not() {
         b"\x02!L\x18",
         b"\x28\xb5\x2f\xfd",
     ];
-    let plain = [&b"070701"[..], b"070702", b"\0\0\0\x00070701"];
+    let plain = [&b"070701 TRAILER!!!"[..], b"070702 TRAILER!!!", b"\0\0\0\x00070701"];
     for ramdisk in packed.iter().chain(&plain) {
         let setup = Setup { ramdisk: ramdisk.to_vec(), ..setup(kernel("", "")) };
         assert_eq!(Machine::boot(&setup).err(), None, "{ramdisk:?}");
