@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
     pages = int(args.pages)
     known = {name: thesis.of_pages(program, pages) for name, program in programs().items()}
-    chosen = [known[name] for name in args.program or known]
+    chosen = [known[name] for name in dict.fromkeys(args.program or known)]
     with output.report(args.json) as report:
         rows = thesis.study(((program, mode) for program in chosen for mode in thesis.MODES), pages, progress.say)
         print(thesis.table(rows), LEGEND, sep="\n")
