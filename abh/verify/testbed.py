@@ -32,7 +32,8 @@ KNOB = "/sys/kernel/mm/abh/enabled"
 RESERVATION = "/sys/kernel/mm/transparent_hugepage/reservation"
 # Of the fuzzer's mappings, too, which are small; each fault maps all that is covered.
 WITH_RESERVATIONS = tuple(
-    f"set {RESERVATION}/{name} {value}" for name, value in (("threshold_kib", 0), ("map_covered", 1), ("enabled", 1))
+    f"set {RESERVATION}/{name} {value}"
+    for name, value in (("threshold_kib", 0), ("spare_percent", 51200), ("map_covered", 1), ("enabled", 1))
 )
 # Of what a mapping covers whole, too: not a hugepage at once, but some pages, and then others.
 WITH_WHOLE = tuple(
