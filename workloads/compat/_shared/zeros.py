@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Runs a program, and counts how much of its hugepages is zero: parts that nobody has touched, or that were cleared.
 
-As `python3 zeros.py PROGRAM WORD...`. Every 0.4 s it stops the program and all that this has started, reads their
-hugepages, and has them go on; of the sample with most anonymous memory it prints `sampled_anon`, `sampled_huge` and
-`sampled_zero`, in KiB. What is counted of such a run otherwise has the sampler in it.
+As `python3 zeros.py PROGRAM WORD...`. Every 20 ms it looks at what the control group is charged with, as the agent
+does. Where that is the most so far, by 1 % and 256 KiB, it stops the program and all that this has started, reads their
+hugepages, and has them go on. Of the last such sample it prints `sampled_anon`, `sampled_huge` and `sampled_zero`, in
+KiB, and `sampled_unmapped`: what the group is charged with and no process maps, as parts of hugepages that were given
+back are. Then the same of each process.
+
+With `ZEROS_IDLE=10` in its environment it prints the same of what the program has left so many seconds after its end,
+as `idle_anon` and so on. What is counted of such a run otherwise has the sampler in it.
 """
 
 import contextlib
@@ -16,13 +21,15 @@ import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+GROUP = Path("/sys/fs/cgroup/cell")  # agent/group.h
 HUGE, PAGE = 2 << 20, 4096
 ZERO = bytes(PAGE)
 # include/uapi/linux/fs.h: struct pm_scan_arg is twelve words, struct page_region three; linux/prctl.h.
 PAGEMAP_SCAN, IS_ZERO_PAGE, IS_HUGE, REGIONS = 0xC0606610, 1 << 5, 1 << 6, 512
 PR_SET_CHILD_SUBREAPER = 36
-SAMPLE_S = 0.4
+SAMPLE_S = 0.02
 
 
 def hugepages(pid, start, end):
@@ -70,34 +77,66 @@ def tell(pids, what):
             os.kill(pid, what)
 
 
-def sample():
-    """Of all of them together, while they stand still."""
-    total = (0, 0, 0)
-    pids = []
+def charged():
+    """KiB that the group is charged with but files; of these, KiB that neither a process maps nor the kernel has."""
+    table = dict(line.split() for line in (GROUP / "memory.stat").read_text().splitlines())
+    kib = int((GROUP / "memory.current").read_text()) - int(table["file"]) >> 10
+    return kib, kib - (int(table["anon"]) + int(table["kernel"]) >> 10)
+
+
+def is_traced(pid):
+    """Whether a debugger has it: that would take the signal for the program's, and stops it itself."""
+    return "\nTracerPid:\t0\n" not in Path(f"/proc/{pid}/status").read_text(errors="replace")
+
+
+def sample(most=0):
+    """What all of them have while they stand still, if it is more than the most so far: KiB, unmapped, by process."""
+    pids, stopped, told = [], [], []
     try:
         for pid in below(os.getpid()):
-            tell([pid], signal.SIGSTOP)  # at once: what stands still starts nothing more
+            if not is_traced(pid):
+                tell([pid], signal.SIGSTOP)  # at once: what stands still starts nothing more
+                stopped.append(pid)
             pids.append(pid)
+        (GROUP / "cpu.stat").read_bytes()  # has the kernel add up the group's numbers
+        kib, unmapped = charged()
+        if kib <= most:
+            return None
         for pid in pids:
             with contextlib.suppress(OSError):  # it has ended, and waits to be reaped
-                total = tuple(map(sum, zip(total, of_process(pid), strict=True)))
+                told.append((Path(f"/proc/{pid}/comm").read_text().strip(), of_process(pid)))
     except OSError:  # one has ended while its children were asked for: the next sample has what is left
-        return (0, 0, 0)
+        return None
     finally:
-        tell(pids, signal.SIGCONT)
-    return total
+        tell(stopped, signal.SIGCONT)
+    return kib, unmapped, told
+
+
+def say(word, taken):
+    """Prints a sample."""
+    _, unmapped, told = taken
+    total = [sum(each) for each in zip(*(numbers for _, numbers in told), strict=True)]
+    for name, kib in zip(("anon", "huge", "zero", "unmapped"), (*total, unmapped), strict=True):
+        print(f"{word}_{name}: {kib}")
+    for name, (anon, huge, zero) in told:
+        print(f"{word}: {name}: anon {anon}, huge {huge}, zero {zero}")
 
 
 def main():
     """Until the program ends; its status is the program's."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     child = subprocess.Popen(sys.argv[1:])
-    most = (0, 0, 0)
+    most = None
     while child.poll() is None:
         time.sleep(SAMPLE_S)
-        most = max(most, sample())
-    for name, kib in zip(("anon", "huge", "zero"), most, strict=True):
-        print(f"sampled_{name}: {kib}")
+        so_far = most[0] if most else 0
+        if charged()[0] > so_far + max(256, so_far // 100):
+            most = sample(so_far) or most
+    if most:
+        say("sampled", most)
+    if idle := os.environ.get("ZEROS_IDLE"):
+        time.sleep(float(idle))
+        say("idle", sample())
     return child.returncode
 
 
