@@ -164,7 +164,7 @@ def test_a_program_is_run_as_often_as_it_asks_for(monkeypatch):
     monkeypatch.setattr(study, "perform", lambda cells, *_: asked.extend(cells) or 0)
     monkeypatch.setattr(compat, "_judged", lambda *_: 0)
     compat.run(words("gawk", "waves", "--environment", "native"))
-    assert {(each.workload.name, each.draws) for each in asked} == {("gawk", 1), ("waves", 3)}
+    assert {(each.workload.name, each.draws) for each in asked} == {("gawk", 1), ("waves", 15)}
     asked.clear()
     compat.run(words("waves", "--environment", "native", "--draws", "2"))
     assert {each.draws for each in asked} == {2}
