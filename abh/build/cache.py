@@ -109,7 +109,7 @@ def produce(kind: str, name: str, key: str, make: Callable[[Path], None], *, abo
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"{name}-{key}"
     if final.exists():
-        os.utime(final)
+        _note_use(final)
         return final
     with lock(f"{kind}-{name}-{key}", about):
         if final.exists():
@@ -141,6 +141,12 @@ def produce(kind: str, name: str, key: str, make: Callable[[Path], None], *, abo
                 remove(scratch)
         _forget_old(folder, name)
     return final
+
+
+def _note_use(entry: Path, after_s: float = 86400) -> None:
+    """Makes an entry young, once a day: somebody may be packing it, and tar complains of a folder that changes."""
+    if entry.stat().st_mtime < time.time() - after_s:
+        os.utime(entry)
 
 
 def _forget_old(folder: Path, name: str, days: int = 30) -> None:

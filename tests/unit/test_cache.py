@@ -150,6 +150,15 @@ def test_asking_for_an_entry_keeps_it(own_cache):
     assert final.exists()
 
 
+def test_an_entry_that_is_young_is_not_touched_as_somebody_may_be_packing_it(own_cache):
+    final = produce(fill)
+    an_hour_ago = time.time() - 3600
+    os.utime(final, (an_hour_ago, an_hour_ago))
+    before = final.stat().st_ctime_ns
+    produce(fill)
+    assert final.stat().st_ctime_ns == before
+
+
 def test_a_killed_run_leaves_only_scratch_and_that_is_swept(own_cache, tmp_path):
     process = start_maker(tmp_path / "made", tmp_path / "never")
     assert process.stdout is not None and process.stdout.readline() == "making\n"
