@@ -143,8 +143,8 @@ def test_fuzz_sets_the_policy_and_lets_extensions_be(machine):
 
 def test_fuzz_has_small_mappings_reserve_if_asked(machine):
     assert command("fuzz", "--policy", "never", "--reservations", "--pressure") == 0
-    *_, threshold, covered, switch, last = machine["job"]
-    assert [threshold, covered, switch] == list(testbed.WITH_RESERVATIONS)
+    *_, threshold, spare, covered, switch, last = machine["job"]
+    assert [threshold, spare, covered, switch] == list(testbed.WITH_RESERVATIONS)
     assert last.endswith(" --reservations --pressure")
     assert command("fuzz", "--reservations", "whole") == 0
     assert set(testbed.WITH_WHOLE) < set(machine["job"]) and machine["job"][-1].count(" --reservations ") == 1
