@@ -106,11 +106,17 @@ def _judged(asked: Sequence[Run], names: Sequence[str], lines: Sequence[Line], r
     print(_told("not judged, which counts as outside", [each for each in missed if each.not_judged])
           + _told("outside an aim", [each for each in missed if not each.not_judged])
           + _told("explained", [each for each in verdicts if each.line])
-          + _told("worse by chance alone", [each for each in verdicts if each.is_chance]))  # fmt: skip
+          + _told("worse by chance alone", [each for each in verdicts if each.is_chance])
+          + _not_needed(programs.not_needed(verdicts, lines)))  # fmt: skip
     report.update(results=str(folder), missed=[each.words for each in missed],
                   explained=[each.words for each in verdicts if each.line and not each.is_missed])  # fmt: skip
-    programs.check_needed(verdicts, lines)
     return Status.FAILED if missed else Status.SUCCESS
+
+
+def _not_needed(idle: Sequence[tuple[Line, str]]) -> str:
+    """No error: draws differ, and a line that one run does not need the next one may."""
+    found = [f"  {line.program}@{environment}: {line.quantity}" for line, environment in idle]
+    return "\n".join([f"explained, and within the aim in this run: {len(idle)}", *found, ""])
 
 
 def _told(what: str, verdicts: Sequence[Verdict]) -> str:

@@ -3,8 +3,8 @@
 
 The programs are the workloads of the group `compat`. Each runs under stock transparent hugepages and under ABH, or
 another policy that is asked for, in the same environment; the two results are judged here. What is outside an aim and
-has a reason is a line of EXPLAINED, with how far it may be; a line that nothing needs any more is an error, so that
-there are never more lines than exceptions.
+has a reason is a line of EXPLAINED, with how far it may be; a line that a run does not need is told, so that there are
+not more lines than exceptions.
 """
 
 from __future__ import annotations
@@ -244,14 +244,3 @@ def not_needed(verdicts: Sequence[Verdict], lines: Sequence[Line]) -> list[tuple
         for each in verdicts
         if _is_of(line, each) and not each.is_outside
     ]
-
-
-def check_needed(verdicts: Sequence[Verdict], lines: Sequence[Line]) -> None:
-    """An error where a line explains nothing any more."""
-    if idle := not_needed(verdicts, lines):
-        raise AbhError(
-            "what is explained is within the aim",
-            where=paths.CHECKOUT / EXPLAINED,
-            got="; ".join(f"{line.program}, {line.quantity}, in {environment}" for line, environment in idle),
-            next_step="remove the lines, or the environments that do not need them",
-        )

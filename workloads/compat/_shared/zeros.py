@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Runs a program, and counts how much of its hugepages is zero: parts that nobody has touched, or that were cleared.
 
-As `python3 zeros.py PROGRAM WORD...`. Every 20 ms it looks at what the control group is charged with, as the agent
-does. Where that is the most so far, by 1 % and 256 KiB, it stops the program and all that this has started, reads their
-hugepages, and has them go on. Of the last such sample it prints `sampled_anon`, `sampled_huge` and `sampled_zero`, in
-KiB, and `sampled_unmapped`: what the group is charged with and no process maps, as parts of hugepages that were given
-back are. Then the same of each process.
+As `python3 zeros.py PROGRAM WORD...`, in front of the `argv` of a workload whose `build` copies this file beside the
+program, with a metric for each number that is wanted, as output is kept of a failure only. Every 20 ms it looks at
+what the control group is charged with, as the agent does. Where that is the most so far, by 1 % and 256 KiB, it stops
+the program and all that this has started, reads their hugepages, and has them go on. Of the last such sample it
+prints `sampled_anon`, `sampled_huge` and `sampled_zero`, in KiB, and `sampled_unmapped`: what the group is charged
+with and no process maps, as parts of hugepages that were given back are. Then the same of each process.
 
 With `ZEROS_IDLE=10` in its environment it prints the same of what the program has left so many seconds after its end,
 as `idle_anon` and so on. What is counted of such a run otherwise has the sampler in it.
@@ -115,7 +116,7 @@ def sample(most=0):
 def say(word, taken):
     """Prints a sample."""
     _, unmapped, told = taken
-    total = [sum(each) for each in zip(*(numbers for _, numbers in told), strict=True)]
+    total = [sum(numbers[each] for _, numbers in told) for each in range(3)]
     for name, kib in zip(("anon", "huge", "zero", "unmapped"), (*total, unmapped), strict=True):
         print(f"{word}_{name}: {kib}")
     for name, (anon, huge, zero) in told:
@@ -124,6 +125,8 @@ def say(word, taken):
 
 def main():
     """Until the program ends; its status is the program's."""
+    if len(sys.argv) < 2 or not GROUP.is_dir():
+        sys.exit("usage: python3 zeros.py PROGRAM WORD..., in a cell of the bench")
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     child = subprocess.Popen(sys.argv[1:])
     most = None
@@ -136,7 +139,10 @@ def main():
         say("sampled", most)
     if idle := os.environ.get("ZEROS_IDLE"):
         time.sleep(float(idle))
-        say("idle", sample())
+        if left := sample():
+            say("idle", left)
+        else:
+            print("idle: not sampled")
     return child.returncode
 
 
