@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.draws,
         metavar="N",
         help="of each cell N runs with other random addresses; its result is their median, with the range (default: as"
-        " many as the program's workload.toml says, 3 where threads or a collector make runs differ)",
+        " many as the program's workload.toml says, 3 to 15 where threads or a collector make runs differ)",
     )
     parser.add_argument(
         "--cores",
@@ -103,22 +103,21 @@ def _judged(asked: Sequence[Run], names: Sequence[str], lines: Sequence[Line], r
     verdicts = programs.judge(results, lines, asked, asked[0].policy)
     show(verdicts)
     missed = [each for each in verdicts if each.is_missed]
-    print(_told("not judged, which counts as outside", [each for each in missed if each.not_judged])
-          + _told("outside an aim", [each for each in missed if not each.not_judged])
-          + _told("explained", [each for each in verdicts if each.line])
-          + _told("worse by chance alone", [each for each in verdicts if each.is_chance])
-          + _not_needed(programs.not_needed(verdicts, lines)))  # fmt: skip
-    report.update(results=str(folder), missed=[each.words for each in missed],
+    # No error: draws differ, and a line that one run does not need the next one may.
+    idle = [f"{line.program}@{place}: {line.quantity}" for line, place in programs.not_needed(verdicts, lines)]
+    print(_told("not judged, which counts as outside", [_words(each) for each in missed if each.not_judged])
+          + _told("outside an aim", [_words(each) for each in missed if not each.not_judged])
+          + _told("explained", [_words(each) for each in verdicts if each.line])
+          + _told("worse by chance alone", [_words(each) for each in verdicts if each.is_chance])
+          + _told("explained, and within the aim in this run", idle))  # fmt: skip
+    report.update(results=str(folder), missed=[each.words for each in missed], not_needed=idle,
                   explained=[each.words for each in verdicts if each.line and not each.is_missed])  # fmt: skip
     return Status.FAILED if missed else Status.SUCCESS
 
 
-def _not_needed(idle: Sequence[tuple[Line, str]]) -> str:
-    """No error: draws differ, and a line that one run does not need the next one may."""
-    found = [f"  {line.program}@{environment}: {line.quantity}" for line, environment in idle]
-    return "\n".join([f"explained, and within the aim in this run: {len(idle)}", *found, ""])
+def _words(verdict: Verdict) -> str:
+    return verdict.words + (f"\n    {verdict.line.reason}" if verdict.line else "")
 
 
-def _told(what: str, verdicts: Sequence[Verdict]) -> str:
-    found = [f"  {each.words}" + (f"\n    {each.line.reason}" if each.line else "") for each in verdicts]
-    return "\n".join([f"{what}: {len(verdicts)}", *found, ""])
+def _told(what: str, found: Sequence[str]) -> str:
+    return "\n".join([f"{what}: {len(found)}", *(f"  {each}" for each in found), ""])

@@ -346,6 +346,16 @@ def test_the_status_says_that_a_pair_was_not_judged(tmp_path, monkeypatch, capsy
     assert "git-gc@native~abh: not judged" in said and len(report["missed"]) == 2
 
 
+def test_a_line_that_a_run_does_not_need_is_told_and_no_error(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(paths, "MEASURED", tmp_path)
+    monkeypatch.setattr(programs, "explained", lambda: (line("instructions"),))
+    monkeypatch.setattr(study, "perform", lambda cells, folder, *_: judged(folder) and 0)
+    report: dict[str, Any] = {}
+    assert compat._run(words("xz", "--environment", "native"), report) == 0
+    assert "explained, and within the aim in this run: 1\n  xz@native: instructions\n" in capsys.readouterr().out
+    assert report["not_needed"] == ["xz@native: instructions"] and not report["explained"]
+
+
 def test_the_page_marks_what_is_outside_and_gives_the_reasons(tmp_path, monkeypatch):
     lines = (line("instructions", allows={"native": 0.2}),)
     monkeypatch.setattr(programs, "explained", lambda: lines)
