@@ -32,6 +32,7 @@ CASE = re.compile(r"^(?:# )?(ok|not ok) \d+ (?:- )?(.*)$")
 SKIP = re.compile(r"ok \d+ - \w+: (.*) # SKIP")
 OF_DEBUG = {  # what only the debug kernel has
     "a NUMA policy of the heap",
+    "a home node of the heap",
     "a NUMA policy of the task",
     "a policy of the task",
     "a policy of a mapping",

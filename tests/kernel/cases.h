@@ -31,7 +31,7 @@
 #define RW (PROT_READ | PROT_WRITE)
 #define SKIPPED 4
 #define NO_BOUND "1073741824" /* KiB, of unused_kib: most cases are of what one mapping gets */
-#define NAMED 25              /* ways to speak of a mapping */
+#define NAMED 28              /* ways to speak of a mapping */
 #define ADDRESSES 7           /* that "tell" writes */
 #define SEEN 8192             /* bytes, more than "bits32" writes */
 

@@ -112,11 +112,23 @@ static void lock_heap_later(void)
 		fails("mlockall locked %ld KiB, and %zu bytes are behind the heap", locked, behind(top));
 }
 
+/* SELinux takes for the heap what ends at the break at most. */
+static void execute_heap(void)
+{
+	char *top = large_heap();
+
+	if (mprotect(top - MIB, PAGE, RW | PROT_EXEC))
+		fails("mprotect: %s", strerror(errno));
+	if (behind(top))
+		fails("%zu bytes are behind the heap", behind(top));
+}
+
 const struct test semantics_asked[] = {
 	{ "MAP_POPULATE takes what was asked for", populate, false },
 	{ "mlockall(MCL_FUTURE) locks what was asked for", lock_all, false },
 	{ "mlockall(MCL_CURRENT) takes no extension", lock_later, false },
 	{ "mlockall(MCL_CURRENT) takes nothing behind the heap", lock_heap_later, false },
+	{ "a heap that may be executed ends at its break", execute_heap, false },
 	{ "munmap leaves nothing", nothing_left, false },
 	{ "mprotect changes what was named", rights, false },
 	{ NULL, NULL, false },

@@ -69,6 +69,20 @@ static void heap_with_a_policy(void)
 	expect(top - MIB, MIB, 0, "heap");
 }
 
+/* A range that reaches behind the break is not to divide what is there. */
+static void heap_with_a_home_node(void)
+{
+	unsigned long nodes = 1;
+	char *top = large_heap();
+
+	if (syscall(SYS_mbind, top - MIB, MIB, 2 /* MPOL_BIND */, &nodes, 8 * sizeof(nodes), 0) ||
+	    syscall(450 /* set_mempolicy_home_node */, top - MIB, MIB + 4 * PAGE, 0, 0))
+		skips("no memory policies, or no home nodes");
+	if (brk(top + MIB))
+		fails("brk: %s", strerror(errno));
+	expect(top, MIB, 0, "new heap");
+}
+
 /* What was given back lies on some node: a task that says where its memory is to be gets fresh pages. */
 static void heap_of_a_task_with_a_policy(void)
 {
@@ -168,6 +182,7 @@ const struct test semantics_heap_reuse[] = {
 	{ "a file over the heap, and a hole in it", heap_with_a_file, false },
 	{ "heap taken again is as fresh heap", heap_taken_again_is_fresh, false },
 	{ "a NUMA policy of the heap", heap_with_a_policy, false },
+	{ "a home node of the heap", heap_with_a_home_node, false },
 	{ "a NUMA policy of the task", heap_of_a_task_with_a_policy, false },
 	{ "userfaultfd and the heap", heap_with_a_handler, false },
 	{ "System V shared memory over the heap", heap_with_segment, false },

@@ -14,7 +14,8 @@
 #include "slack.h"
 
 #define BYTES (3 * MIB + 512 * KIB)
-enum { MAPPINGS = 12, LOCK, LOCK_ON_FAULT, BIND, NAME, PROTECT_READ, PROTECT_NONE, PROTECT_EXEC, PROTECT_KEY };
+enum { MAPPINGS = 12, LOCK, LOCK_ON_FAULT, BIND, NAME, PROTECT_READ, PROTECT_NONE, PROTECT_EXEC, PROTECT_KEY,
+       LOCK_ALL, LOCK_LATER, GROW_IN_PLACE };
 
 static const struct {
 	const char *name;
@@ -45,6 +46,9 @@ static const struct {
 	{ "mprotect to none", PROTECT_NONE, 0 },
 	{ "mprotect to execute", PROTECT_EXEC, 0 },
 	{ "pkey_mprotect", PROTECT_KEY, 0 },
+	{ "mlockall", LOCK_ALL, 0 },
+	{ "mlockall of what comes", LOCK_LATER, 0 },
+	{ "mremap that fails in place", GROW_IN_PLACE, 0 },
 };
 
 /* What a kernel has not it refuses: then nothing becomes of it, with ABH or without. */
@@ -75,6 +79,15 @@ static void say(size_t kind, char *at)
 		break;
 	case PROTECT_EXEC:
 		mprotect(at, BYTES, RW | PROT_EXEC);
+		break;
+	case LOCK_ALL: /* and not for good, as this is of all that the process has */
+	case LOCK_LATER:
+		mlockall(kinds[kind].call == LOCK_ALL ? MCL_CURRENT | MCL_ONFAULT : MCL_FUTURE);
+		munlockall();
+		break;
+	case GROW_IN_PLACE: /* what was mapped before lies behind, but for the first */
+		if (mremap(at, BYTES, BYTES + HUGE, 0) != MAP_FAILED)
+			mremap(at, BYTES + HUGE, BYTES, 0);
 		break;
 	default:
 		syscall(SYS_pkey_mprotect, at, BYTES, PROT_READ, -1);
