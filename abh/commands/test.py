@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from abh.schedule import Outcome, Step
     from abh.verify.stages import Ended, Stage
 
-OF_FAILURE = re.compile(r"\bnot ok\b|\bFAIL|[Ee]rror\b|BUG:|WARNING:|Call Trace|^abh: ")
+PROGRESS = r"still |done: |stage |(?:running|building|making|booting|downloading|applying|recording|waiting)\b"
+OF_FAILURE = re.compile(
+    r"\bnot ok\b|\bNOT AS SAID\b|\bFAIL|^failure\b|[Ee]rror\b|BUG:|WARNING:|Call Trace|^xen-test: "
+    rf"|^abh: (?!{PROGRESS})"
+)
 LINES = 20  # repeated at the end, of each kind
 
 HELP = "run the tests: the quick stages, all of them, or those named"

@@ -159,6 +159,18 @@ def test_tests_of_which_none_has_passed_have_shown_nothing(monkeypatch, text, pa
     assert stages._pytest("tests/plugin").passed is passed
 
 
+def test_of_a_long_log_what_failed_is_repeated_and_not_its_progress():
+    of_failure = [
+        "NOT AS SAID  6  flush when a page leaves the p2m",
+        "failure  test:sizes~shadow-1  round 3",
+        "xen-test: superpages are on, and there were none",
+        "abh: lint: clang-format found fault; its words are above",
+    ]
+    progress = ["abh: running Xen's guests", "abh: still running Xen's guests (30 s)", "abh: done: running them (31 s)"]
+    log = [*progress * test.LINES, *of_failure, *["as it should"] * test.LINES]
+    assert test.in_short("\n".join(log)).splitlines() == [*of_failure, *log[-test.LINES :]]
+
+
 @pytest.fixture
 def checkout(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout of four files, with a cache of its own."""
