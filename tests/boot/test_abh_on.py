@@ -33,10 +33,14 @@ def test_malloc_asks_for_hugepages_where_the_system_gives_them_to_who_asks(polic
     assert number(result, "huge_faults") >= 8 if asks else number(result, "huge_faults") == 0
 
 
-def test_what_gives_memory_back_splits_no_hugepage(run_cell):
-    result = run_cell("dedup@native~abh")
-    assert number(result, "huge_faults") >= 8, "counted: 10, or there is nothing to split"
-    assert number(result, "huge_pmd_splits") == number(result, "huge_splits") == 0
+# Malloc trims an arena within a hugepage where its budget has no room for the rest of it; which arena gets how much,
+# threads decide. Counted, 15 draws each: none with the kernel's half alone, with both one in each, with malloc's two.
+@pytest.mark.parametrize(("policy", "most"), [("abh-kernel", 0), ("abh", 2)])
+def test_what_gives_memory_back_splits_few_hugepages_or_none(run_cell, policy, most):
+    result = run_cell(f"dedup@native~{policy}")
+    assert number(result, "huge_faults") >= 8, "counted: 8 to 10, or there is nothing to split"
+    assert number(result, "huge_splits") == 0
+    assert number(result, "huge_pmd_splits") <= most
 
 
 def test_mappings_that_are_to_be_left_alone_cost_no_more():
