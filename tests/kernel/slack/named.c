@@ -14,8 +14,20 @@
 #include "slack.h"
 
 #define BYTES (3 * MIB + 512 * KIB)
-enum { MAPPINGS = 12, LOCK, LOCK_ON_FAULT, BIND, NAME, PROTECT_READ, PROTECT_NONE, PROTECT_EXEC, PROTECT_KEY,
-       LOCK_ALL, LOCK_LATER, GROW_IN_PLACE };
+enum {
+	MAPPINGS = 12,
+	LOCK,
+	LOCK_ON_FAULT,
+	BIND,
+	NAME,
+	PROTECT_READ,
+	PROTECT_NONE,
+	PROTECT_EXEC,
+	PROTECT_KEY,
+	LOCK_ALL,
+	LOCK_LATER,
+	GROW_IN_PLACE
+};
 
 static const struct {
 	const char *name;
