@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PROGRESS = r"still |done: |stage |(?:running|building|making|booting|downloading|applying|recording|waiting)\b"
 OF_FAILURE = re.compile(
     r"\bnot ok\b|\bNOT AS SAID\b|\bFAIL|^failure\b|[Ee]rror\b|BUG:|WARNING:|Call Trace|^xen-test: "
-    rf"|^abh: (?!{PROGRESS})"
+    rf"|^abh: (?:(?!{PROGRESS})|.* failed\b)"
 )
 LINES = 20  # repeated at the end, of each kind
 

@@ -165,6 +165,7 @@ def test_of_a_long_log_what_failed_is_repeated_and_not_its_progress():
         "failure  test:sizes~shadow-1  round 3",
         "xen-test: superpages are on, and there were none",
         "abh: lint: clang-format found fault; its words are above",
+        "abh: building linux failed",
     ]
     progress = ["abh: running Xen's guests", "abh: still running Xen's guests (30 s)", "abh: done: running them (31 s)"]
     log = [*progress * test.LINES, *of_failure, *["as it should"] * test.LINES]
