@@ -34,7 +34,8 @@ def test_malloc_asks_for_hugepages_where_the_system_gives_them_to_who_asks(polic
 
 
 # Malloc trims an arena within a hugepage where its budget has no room for the rest of it; which arena gets how much,
-# threads decide. Counted, 15 draws each: none with the kernel's half alone, with both one in each, with malloc's two.
+# threads decide. Counted: none in 15 draws with the kernel's half alone, one in each of 15 with both, two in a run with
+# malloc's.
 @pytest.mark.parametrize(("policy", "most"), [("abh-kernel", 0), ("abh", 2)])
 def test_what_gives_memory_back_splits_few_hugepages_or_none(run_cell, policy, most):
     result = run_cell(f"dedup@native~{policy}")
