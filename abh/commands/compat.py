@@ -81,12 +81,12 @@ def _run(args: argparse.Namespace, report: dict[str, Any]) -> int:
     )
     asked = [replace(Run.parse(name), policy=args.policy) for name in stock]
     names = [*stock, *map(str, asked)]
+    lines = programs.explained()  # a wrong file is told before hours of work
+    cells = matrix.cells_of(names, programs.SIZE, draws=args.draws)  # type: ignore[arg-type]
     if args.dry_run:
         report["cells"] = names
         print("\n".join(names))
         return Status.SUCCESS
-    lines = programs.explained()  # a wrong file is told before hours of work
-    cells = matrix.cells_of(names, programs.SIZE, draws=args.draws)  # type: ignore[arg-type]
     folder = paths.MEASURED / paths.of_size(programs.SIZE) / programs.GROUP
     status = study.perform(cells, folder, args.cores, report)
     return _judged(asked, names, lines, report) or status

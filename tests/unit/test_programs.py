@@ -304,6 +304,8 @@ def test_the_cells_are_all_programs_in_both_environments_under_both_policies(cap
     assert capsys.readouterr().out.split() == ["xz@native~thp", "xz@native~reservation"]
     with pytest.raises(AbhError, match="stock is what a policy stands beside"):
         compat.run(words("xz", "--policy", "thp"))
+    with pytest.raises(AbhError, match="policy `sf` is not for environment `native`"):
+        compat.run(words("xz", "--environment", "native", "--policy", "sf", "--dry-run"))
 
 
 @pytest.mark.parametrize(("peak", "status"), [(200 * MIB, 0), (218 * MIB, 1)])
