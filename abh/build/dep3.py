@@ -15,6 +15,7 @@ RENAMED = re.compile(r"(?m)^(?:rename|copy) (?:from|to) (.+)$")
 SPDX = re.compile(r"SPDX-License-Identifier:[ \t]*([A-Za-z0-9.+-]+(?: (?:OR|AND|WITH) [A-Za-z0-9.+-]+)*)")
 FORWARDED = re.compile(r"no|not-needed|yes|https?://\S+|<?\S+@\S+>?")
 SIGNED = re.compile(r"\S.* <[^<>\s]+@[^<>\s]+>")
+LEFT_BEHIND = (".orig", ".rej")
 
 # Each line: one of these fields must be there, with a value.
 NEEDED = (
@@ -127,6 +128,11 @@ def problems(text: str) -> list[str]:
         found.append("holds a binary change, which patch cannot apply")
     if not changes(text) and not RENAMED.search(text):
         found.append("changes nothing")
+    found += [
+        f"changes {path}, which a patch program left behind: another unpacking of the base has not got it"
+        for path in sorted(touched(text))
+        if path.endswith(LEFT_BEHIND)
+    ]
     stated = SPDX.search(header(text))
     found += [
         f"adds {change.path} without a licence: neither the file nor the header has an SPDX-License-Identifier line"

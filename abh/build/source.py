@@ -232,7 +232,7 @@ for file in /in/*.debian.tar.*; do
 done
 [ -e tree/debian/patches/series ] || exit 0
 sed '/^#/d' tree/debian/patches/series | while read -r name _; do
-    [ -z "$name" ] || patch -s -d tree -p1 -F0 -N -i "debian/patches/$name"
+    [ -z "$name" ] || patch -s -d tree -p1 -F0 -N --no-backup-if-mismatch -i "debian/patches/$name"
 done
 """
     staging = out / "in"

@@ -44,6 +44,7 @@ OF_DEBUG = {  # what only the debug kernel has
     "KUnit of reservations",
     "nothing is extended for 32 bits",
     "ABH leaves programs of 32 bits alone",
+    "a core file has a heap as far as its break",
 }
 OF_ABH = {
     "counters, and /proc/PID/status",

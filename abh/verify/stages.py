@@ -25,7 +25,10 @@ from abh.build import cache, components, root, series
 OF_HUGEPAGES = tuple(
     f"tst-malloc-abh-{each}" for each in ("default", "limits", "memory", "off", "offset", "thresholds")
 )
-OF_LAYOUT = "tst-malloc-abh"  # this one also where the kernel has none to give just then
+OWN_REASONS = {  # these also for one of their own
+    "tst-malloc-abh": "the kernel had too few hugepages to give",
+    "tst-malloc-abh-locked": "memory could not be locked",
+}
 HUGEPAGE = 2 << 20
 PREFIX_KERNEL = "linux-prefix"
 NEWEST_KERNEL = "linux-newest-prefix"
@@ -225,13 +228,15 @@ def hugepages_shown(lines: Sequence[str], why_not: str | None) -> Ended:
     """Whether malloc's tests of hugepages passed, as they must where there are any; elsewhere it is said that nothing
     was shown."""
     results = {name: result for result, _, name in (line.partition(": malloc/") for line in lines)}
-    others = {each: results.get(each, "not run") for each in (OF_LAYOUT, *OF_HUGEPAGES) if results.get(each) != "PASS"}
-    excused = {each for each, result in others.items() if result == "UNSUPPORTED" and (why_not or each == OF_LAYOUT)}
+    names = (*OWN_REASONS, *OF_HUGEPAGES)
+    others = {each: results.get(each, "not run") for each in names if results.get(each) != "PASS"}
+    reasons = {each: why_not or OWN_REASONS.get(each) for each, result in others.items() if result == "UNSUPPORTED"}
+    excused = {each: why for each, why in reasons.items() if why}
     said = []
-    if excused:
-        why = why_not or "the kernel had too few hugepages to give"
-        said.append(f"NOT SHOWN on this machine: how malloc gets hugepages ({', '.join(sorted(excused))}): {why}\n")
-    failed = others.keys() - excused
+    for why in sorted(set(excused.values())):
+        which = ", ".join(sorted(each for each in excused if excused[each] == why))
+        said.append(f"NOT SHOWN on this machine: what malloc does with hugepages ({which}): {why}\n")
+    failed = others.keys() - excused.keys()
     said += [f"malloc/{each} must pass on this machine: {others[each]}\n" for each in sorted(failed)]
     return Ended(not failed, "".join(said))
 

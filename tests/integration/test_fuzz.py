@@ -42,12 +42,17 @@ def test_the_kernel_of_this_machine_keeps_to_the_model(program):
 
 
 def test_every_kind_of_fault_is_found_and_shrunk(program):
-    assert len(kinds(program)) == 9
+    assert len(kinds(program)) == 10
     for kind in kinds(program):
         status, out = fuzz(program, "--ops", "200000", "--break", kind)
         assert status == 1 and out.startswith("FAIL: "), f"{kind}: {out}"
         shrunk = re.search(r"to (\d+) operations", out)
         assert shrunk and int(shrunk[1]) <= 60, f"{kind}: {out}"
+
+
+def test_what_is_kept_beside_a_mapping_has_no_more_rights(program):
+    status, out = fuzz(program, "--extended", "--no-shrink", "--break", "rights")
+    assert status == 1 and re.match(r"FAIL: .* rw-p\), and has more rights than what it lies beside\n", out), out
 
 
 def test_what_a_failure_prints_can_be_replayed(program, tmp_path):

@@ -144,13 +144,34 @@ long count_vmas(void)
 	return n;
 }
 
-/* The mapping that holds an address. */
+/* Where a heap really ends, whose mapping is shown as far as the break; before what `next`, a line of maps, shows. */
+static uintptr_t end_of_heap(uintptr_t top, const char *next)
+{
+	uintptr_t most = top + 2 * HUGE, start;
+	unsigned char resident;
+
+	if (next && sscanf(next, "%lx-", &start) == 1 && start < most)
+		most = start;
+	while (top < most && !mincore((void *)top, PAGE, &resident))
+		top += PAGE;
+	return top;
+}
+
+/* The mapping that holds an address, with what is kept behind a heap. */
 bool find_vma(const void *address, uintptr_t *start, uintptr_t *end)
 {
-	for (char *line = maps(); line && *line; line = strchr(line, '\n') + 1)
-		if (sscanf(line, "%lx-%lx", start, end) == 2 && *start <= (uintptr_t)address &&
-		    (uintptr_t)address < *end)
+	uintptr_t top = ((uintptr_t)syscall(SYS_brk, 0) + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+	char *next;
+
+	for (char *line = maps(); line && *line; line = next) {
+		next = strchr(line, '\n') + 1;
+		if (sscanf(line, "%lx-%lx", start, end) != 2)
+			continue;
+		if (*end == top)
+			*end = end_of_heap(top, next);
+		if (*start <= (uintptr_t)address && (uintptr_t)address < *end)
 			return true;
+	}
 	return false;
 }
 

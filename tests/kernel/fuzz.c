@@ -17,9 +17,10 @@
  * Addresses are not random unless asked for (--aslr), so that a list does the same each time.
  *
  * With --extended, what was not asked for may be mapped as well, if it is private, anonymous, within a hugepage of
- * private memory, and holds nothing that is not the program's own. Without it, it must fault: the stock kernel's rule.
- * --surplus is the same, and a run in which the heap never had a surplus fails: it would show nothing. So is --slack,
- * for mappings, and --before, for those that have some before them, as they have only with --aslr.
+ * private memory, has no right that the program's memory beside it has not, and holds nothing that is not the program's
+ * own. Without it, it must fault: the stock kernel's rule. --surplus is the same, and a run in which the heap never had
+ * a surplus fails: it would show nothing. So is --slack, for mappings, and --before, for those that have some before
+ * them, as they have only with --aslr.
  *
  * --ask asks for ABH before it begins, as a program has to where the system has it for those that ask.
  *

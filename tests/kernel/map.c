@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "maps.h"
 #include "model.h"
 #include "ops.h"
 #include "parts.h"
@@ -237,6 +238,15 @@ static uintptr_t call_mmap(const struct request *q, struct range at, int place)
 	return (uintptr_t)got;
 }
 
+/* What a kernel keeps gives way to what comes next; this page does not, so it has to be looked at now. */
+static void keep_writable(const struct request *q, struct range r)
+{
+	if (q->bits & (SHARED | PRIVATE_FILE | WRITABLE) || !all_free((struct range){ r.end, r.end + 2 }))
+		return;
+	mmap((void *)address_of(r.end), PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	check_maps();
+}
+
 static void take(const struct request *q, struct range r)
 {
 	size_t reused = first_with_contents(r);
@@ -247,6 +257,8 @@ static void take(const struct request *q, struct range r)
 		store(address_of(r.end - 1) + stamped[2] * 8, 1);
 	if (breaks(BREAK_PLACE) && !(q->flags & MAP_SHARED) && all_free((struct range){ r.end, r.end + 1 }))
 		mmap((void *)address_of(r.end), PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (breaks(BREAK_RIGHTS))
+		keep_writable(q, r);
 	check_reused(reused);
 }
 

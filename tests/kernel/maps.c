@@ -90,25 +90,65 @@ static void check_page_of(const struct vma *vma, size_t n)
 	} else if (!options.extended) {
 		fail("%#lx is in /proc/self/maps (%lx-%lx), and was not asked for", address_of(n), vma->start,
 		     vma->end);
-	} else if (vma->inode || vma->protection[3] != 'p' || !near_anonymous(n)) {
+	} else if (vma->inode || strcmp(vma->protection + 2, "-p") || !near_anonymous(n)) {
 		fail("%#lx is in /proc/self/maps (%lx-%lx %s), and is no extension", address_of(n), vma->start,
 		     vma->end, vma->protection);
 	}
 }
 
+/* VMAs of extensions alone, each right behind the one before, as one that has the rights of all. */
+static struct vma bare;
+
+/* Where a page of the model is in the same VMA, its rights are compared already. */
+static void check_bare(void)
+{
+	int may;
+
+	if (bare.start == bare.end)
+		return;
+	may = page[page_of(bare.start) - 1].flags | page[page_of(bare.end - PAGE) + 1].flags;
+	if ((bare.protection[0] == 'r' && !(may & READABLE)) || (bare.protection[1] == 'w' && !(may & WRITABLE)))
+		fail("%#lx is in /proc/self/maps (%lx-%lx %s), and has more rights than what it lies beside",
+		     bare.start, bare.start, bare.end, bare.protection);
+}
+
+/* Two mappings' extensions may meet, and neither is longer than a hugepage: what is farther away has no owner. */
+static void take_bare(const struct vma *vma)
+{
+	if (vma->start != bare.end || vma->end - bare.start > 2 * HUGE) {
+		check_bare();
+		bare = *vma;
+		return;
+	}
+	bare.end = vma->end;
+	for (int i = 0; i < 2; i++)
+		if (vma->protection[i] != '-')
+			bare.protection[i] = vma->protection[i];
+}
+
 static void check_vma(const struct vma *vma)
 {
-	for (uintptr_t at = vma->start; at < vma->end; at += PAGE)
-		if (page_of(at) < PAGES)
-			check_page_of(vma, page_of(at));
-		else if (page_of(vma->end - PAGE) == PAGES)
+	bool is_bare = true;
+
+	for (uintptr_t at = vma->start; at < vma->end; at += PAGE) {
+		size_t n = page_of(at);
+
+		if (n == PAGES && page_of(vma->end - PAGE) == PAGES)
 			return; /* all of it is elsewhere */
+		if (n < PAGES)
+			check_page_of(vma, n);
+		is_bare = is_bare && n < PAGES && !(page[n].flags & (MAPPED | FOREIGN));
+	}
+	if (is_bare)
+		take_bare(vma);
 }
 
 void check_maps(void)
 {
 	seen = 0;
+	bare = (struct vma){ 0 };
 	each_vma(check_vma);
+	check_bare();
 	if (seen != mapped_pages)
 		fail("/proc/self/maps has %zu pages of the %zu that were asked for", seen, mapped_pages);
 }

@@ -20,8 +20,8 @@ pid_t held;
 bool is_child;
 static int held_pipe;
 
-const char *const break_names[BREAKS] = { "nothing", "zero", "heap", "protection", "leak",
-					  "place",   "fork", "lost", "move",       "brk" };
+const char *const break_names[BREAKS] = { "nothing", "zero", "heap", "protection", "leak",  "place",
+					  "fork",    "lost", "move", "brk",        "rights" };
 
 void fail(const char *format, ...)
 {

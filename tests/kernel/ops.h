@@ -18,6 +18,7 @@ enum broken {
 	BREAK_LOST,       /* advice that keeps contents loses a page */
 	BREAK_MOVE,       /* mremap() loses a page */
 	BREAK_BRK,        /* the heap's end is not what was asked for */
+	BREAK_RIGHTS,     /* what is kept beside a mapping can be written, and the mapping cannot */
 	BREAKS,
 };
 

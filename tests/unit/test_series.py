@@ -274,6 +274,14 @@ def test_a_patch_without_a_change_is_told():
     assert dep3.problems(HEADER) == ["changes nothing"]
 
 
+def test_a_change_of_what_a_patch_program_left_behind_is_told():
+    text = HEADER + added("// SPDX-License-Identifier: MIT")
+    for left in ("new.c.orig", "new.c.rej"):
+        assert dep3.problems(text.replace("new.c", left)) == [
+            f"changes {left}, which a patch program left behind: another unpacking of the base has not got it"
+        ]
+
+
 def test_a_binary_change_is_told():
     assert any("binary" in problem for problem in dep3.problems(HEADER + "GIT binary patch\nliteral 3\n"))
 

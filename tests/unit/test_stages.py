@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -22,7 +23,8 @@ from abh.verify import itanium, stages, testbed, thesis
 from abh.verify.stages import Ended, Stage
 from tools import lint
 
-SUM = [f"PASS: malloc/{name}" for name in ("tst-realloc", stages.OF_LAYOUT, *stages.OF_HUGEPAGES)]
+OF_HUGEPAGES = (*stages.OWN_REASONS, *stages.OF_HUGEPAGES)
+SUM = [f"PASS: malloc/{name}" for name in ("tst-realloc", *OF_HUGEPAGES)]
 
 
 def unsupported(*names: str) -> list[str]:
@@ -59,17 +61,28 @@ def test_with_hugepages_the_tests_of_them_must_pass(malloc, name):
         assert f"malloc/{name} must pass on this machine" in ended.text and "NOT SHOWN" not in ended.text
 
 
-def test_hugepages_may_be_scarce_and_that_is_said(malloc):
-    ended = malloc(unsupported(stages.OF_LAYOUT))
-    assert ended.passed and f"({stages.OF_LAYOUT}): the kernel had too few hugepages" in ended.text
+@pytest.mark.parametrize(("name", "why"), stages.OWN_REASONS.items())
+def test_what_else_a_test_may_lack_is_said(malloc, name, why):
+    ended = malloc(unsupported(name))
+    assert ended.passed and f"({name}): {why}\n" in ended.text
+    for lines in ([line.replace("PASS", "FAIL") for line in SUM], [line for line in SUM if not line.endswith(name)]):
+        ended = malloc([SUM[0], *lines])
+        assert not ended.passed and f"malloc/{name} must pass on this machine" in ended.text
+
+
+def test_no_test_of_hugepages_is_passed_over_without_a_word():
+    patches = (each.read_text() for each in (paths.CHECKOUT / "glibc-patches/2.41/abh").glob("*.patch"))
+    ours = re.findall(r"^\+\+\+ b/malloc/(tst-malloc-abh.*)\.c$", "".join(patches), re.MULTILINE)
+    anywhere = {"tst-malloc-abh-calloc", "tst-malloc-abh-check"}  # hugepages or not
+    assert set(ours) - anywhere == set(OF_HUGEPAGES)
 
 
 def test_without_hugepages_it_is_said_that_nothing_was_shown(malloc, tmp_path):
     (tmp_path / "hpage_pmd_size").write_text("4194304\n")
-    ended = malloc(unsupported(stages.OF_LAYOUT, *stages.OF_HUGEPAGES))
+    ended = malloc(unsupported(*OF_HUGEPAGES))
     assert ended.passed
     (line,) = [line for line in ended.text.splitlines() if line.startswith("NOT SHOWN on this machine")]
-    assert all(name in line for name in stages.OF_HUGEPAGES) and line.endswith("have 4194304 bytes")
+    assert all(name in line for name in OF_HUGEPAGES) and line.endswith("have 4194304 bytes")
     assert not malloc([line for line in SUM if not line.endswith("limits")]).passed  # but each must have run
 
 

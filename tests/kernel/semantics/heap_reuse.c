@@ -147,6 +147,17 @@ static void heap_with_segment(void)
 	shmctl(id, IPC_RMID, NULL);
 }
 
+/* What is kept behind a break has no right that the page before it has not. */
+static void heap_ends_read_only(void)
+{
+	char *top = large_heap(), *less = top - MIB;
+
+	if (mprotect(less - PAGE, PAGE, PROT_READ) || brk(less))
+		fails("a heap whose last page is read-only: %s", strerror(errno));
+	if (behind(less))
+		fails("%zu bytes that can be written are behind it", behind(less));
+}
+
 static void heap_moves(void)
 {
 	char *top = large_heap();
@@ -186,6 +197,7 @@ const struct test semantics_heap_reuse[] = {
 	{ "a NUMA policy of the task", heap_of_a_task_with_a_policy, false },
 	{ "userfaultfd and the heap", heap_with_a_handler, false },
 	{ "System V shared memory over the heap", heap_with_segment, false },
+	{ "a heap that ends read-only keeps nothing behind it", heap_ends_read_only, false },
 	{ "PR_SET_MM moves the heap", heap_moves, false },
 	{ "the heap's end given back splits nothing", heap_is_given_back, false },
 	{ NULL, NULL, false },
