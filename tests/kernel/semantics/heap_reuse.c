@@ -159,6 +159,21 @@ static void heap_ends_read_only(void)
 		fails("what can be written is behind it");
 }
 
+/* A userfaultfd on a part of it has the surplus stay out of what is done to the rest: then it goes. */
+static void watched_heap_is_read_only(void)
+{
+	char *top = large_heap();
+	int ends[2];
+
+	if (pipe(ends) || write(ends[1], "", 1) != 1)
+		fails("no pipe");
+	watch(top - 4 * MIB, MIB, 0);
+	if (mprotect(top - 4 * MIB, 4 * MIB, PROT_READ))
+		fails("mprotect: %s", strerror(errno));
+	if (read(ends[0], top, 1) != -1 || errno != EFAULT)
+		fails("what is behind it can be written");
+}
+
 static void heap_moves(void)
 {
 	char *top = large_heap();
@@ -199,6 +214,7 @@ const struct test semantics_heap_reuse[] = {
 	{ "userfaultfd and the heap", heap_with_a_handler, false },
 	{ "System V shared memory over the heap", heap_with_segment, false },
 	{ "a heap that ends read-only keeps nothing behind it", heap_ends_read_only, false },
+	{ "a heap that is read-only and watched has nothing behind it", watched_heap_is_read_only, false },
 	{ "PR_SET_MM moves the heap", heap_moves, false },
 	{ "the heap's end given back splits nothing", heap_is_given_back, false },
 	{ NULL, NULL, false },

@@ -65,6 +65,22 @@ static void as_far_as_the_break(void)
 	close(file);
 }
 
+/* What merges with a mapping behind it would be shown with that. */
+static void beside_a_mapping(void)
+{
+	char *top = large_heap() + MIB, *less = top - 64 * KIB;
+	uintptr_t start, end;
+
+	if (brk(top))
+		fails("brk: %s", strerror(errno));
+	fill(top - MIB, MIB, 1);
+	if (mmap(top, 4 * PAGE, RW, PLAIN | MAP_FIXED_NOREPLACE, -1, 0) != top || brk(less))
+		fails("a mapping right behind the heap: %s", strerror(errno));
+	end = shown(less, &start);
+	if (end != (uintptr_t)less)
+		fails("the heap ends at %#lx in maps, and its break is %p", end, (void *)less);
+}
+
 /* As CRIU does: what maps has is mapped again, here at another place, and the kernel is told the break. */
 static void restored(void)
 {
@@ -133,6 +149,7 @@ static void dumped(void)
 
 const struct test semantics_shown[] = {
 	{ "a heap is shown as far as its break", as_far_as_the_break, false },
+	{ "a heap that shrinks beside a mapping is shown as far as its break", beside_a_mapping, false },
 	{ "a heap that was restored from what is shown grows", restored, false },
 	{ "a core file has a heap as far as its break", dumped, false },
 	{ NULL, NULL, false },

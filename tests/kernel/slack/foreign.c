@@ -65,6 +65,22 @@ static void registered_by_child(void)
 		fails("%ld KiB of slack are behind what was registered", slack_kib());
 }
 
+/* Slack has no right that what it belongs to has not, also where it can't be given the same. */
+static void read_only_while_watched(void)
+{
+	char *at = with_slack(ODD);
+	int ends[2];
+
+	fill(at, ODD, 1);
+	if (pipe(ends) || write(ends[1], "", 1) != 1)
+		fails("no pipe");
+	watch(at, PAGE, 0);
+	if (mprotect(at, ODD, PROT_READ))
+		fails("mprotect: %s", strerror(errno));
+	if (read(ends[0], at + ODD, 1) != -1 || errno != EFAULT)
+		fails("what is behind it can be written");
+}
+
 /* Something that grows down, near enough above slack that this must go, once it grows. */
 static void map_above(char *at)
 {
@@ -149,6 +165,7 @@ static void reclaimed_by_parent(void)
 
 const struct test slack_foreign[] = {
 	{ "a child registers its parent's memory", registered_by_child, true },
+	{ "a mapping that is read-only and watched has no slack that is not", read_only_while_watched, true },
 	{ "a parent makes its child's stack grow", grown_by_parent, true },
 	{ "a parent reclaims its child's memory", reclaimed_by_parent, true },
 	{ NULL, NULL, false },
