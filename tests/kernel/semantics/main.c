@@ -15,20 +15,13 @@ extern const struct test semantics_limits[], semantics_asked[], semantics_heap[]
 	semantics_told[], semantics_knobs[], semantics_layout[], semantics_others[], semantics_zeros[],
 	semantics_refused[], semantics_secret[], semantics_shown[], semantics_thp[];
 
-const struct test *const themes[] = { semantics_limits,
-				      semantics_asked,
-				      semantics_heap,
-				      semantics_heap_reuse,
-				      semantics_told,
-				      semantics_knobs,
-				      semantics_layout,
-				      semantics_others,
-				      semantics_zeros,
-				      semantics_refused,
-				      semantics_secret,
-				      semantics_shown,
-				      semantics_thp,
-				      NULL };
+const struct test *const themes[] = { semantics_limits, semantics_asked,
+				      semantics_heap,   semantics_heap_reuse,
+				      semantics_told,   semantics_knobs,
+				      semantics_layout, semantics_others,
+				      semantics_zeros,  semantics_refused,
+				      semantics_secret, semantics_shown,
+				      semantics_thp,    NULL };
 
 int main(int argc, char **argv)
 {
