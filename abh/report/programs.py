@@ -58,3 +58,4 @@ def show(verdicts: Sequence[Verdict]) -> None:
     for name, own in rows(verdicts):
         table.add_row(name, *(text(own.get(quantity)) for quantity in (OUTCOME, *(aim.quantity for aim in AIMS))))
     console.print(table)
+    print(f"{MISSED} outside an aim, or not judged; {EXPLAINED} explained; {CHANCE} worse by chance alone\n")

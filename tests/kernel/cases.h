@@ -31,7 +31,9 @@
 #define RW (PROT_READ | PROT_WRITE)
 #define SKIPPED 4
 #define NO_BOUND "1073741824" /* KiB, of unused_kib: most cases are of what one mapping gets */
-#define NAMED 28              /* ways to speak of a mapping */
+#define NAMED 37              /* ways to speak of memory, */
+#define SHAPES 5              /* memory that is spoken of, */
+#define WAYS 4                /* and what is done to it besides */
 #define ADDRESSES 7           /* that "tell" writes */
 #define SEEN 8192             /* bytes, more than "bits32" writes */
 
@@ -48,7 +50,9 @@ extern const char *state; /* "stock", "off" or "on" */
 /* What came of a case with ABH off, for the one with it on. */
 extern struct off {
 	long cactus_vmas, cactus_faults, granted, moved, beyond, beyond_moved;
-	long bits[2][ADDRESSES], named[NAMED][2];
+	long bits[2][ADDRESSES];
+	short named[SHAPES][NAMED * WAYS][2];
+	bool said[NAMED];
 	char narrow[2][SEEN];
 	unsigned long fixed_heap;
 } *off;

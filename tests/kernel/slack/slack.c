@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Slack, and mappings that have it. */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "../cases.h"
@@ -21,4 +23,10 @@ char *with_slack(size_t bytes)
 	if (on() && !is_mapped(at + bytes))
 		fails("there is no slack behind %zu KiB", bytes / KIB);
 	return at;
+}
+
+void bound_to(unsigned long bytes)
+{
+	if (on() && write_file(KNOBS "unused_kib", "%lu", bytes / KIB))
+		fails("unused_kib cannot be set: %s", strerror(errno));
 }

@@ -11,13 +11,6 @@
 
 #define MOST (2 * MIB) /* the default */
 
-/* For all processes: these cases are the last. */
-static void bound_to(unsigned long bytes)
-{
-	if (on() && write_file(KNOBS "unused_kib", "%lu", bytes / KIB))
-		fails("unused_kib cannot be set: %s", strerror(errno));
-}
-
 /* Mappings until all that may be slack is. */
 static void exhaust(void)
 {
