@@ -63,7 +63,7 @@ controls: ## what ABH can't do without: guests with no memory in one piece, and 
 	@$(ABH) study --mmu i7-3770 --workload set-conflict --environment native --policy thp --policy abh
 	@$(ABH) study --mmu i7-3770 --workload set-conflict --environment native --group controls --policy abh-no-offset
 
-compat: ## real programs under ABH beside stock, natively and in a guest: some 2 h, estimated from its parts
+compat: ## real programs under ABH beside stock, natively and in a guest: some 4 h, estimated from its parts
 	@$(ABH) compat
 
 bench-model: ## how fast the model of the MMU is on this machine
