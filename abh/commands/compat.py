@@ -103,15 +103,16 @@ def _judged(asked: Sequence[Run], names: Sequence[str], lines: Sequence[Line], r
     verdicts = programs.judge(results, lines, asked, asked[0].policy)
     show(verdicts)
     missed = [each for each in verdicts if each.is_missed]
+    explained = [each for each in verdicts if each.line and not each.is_missed]
     # No error: draws differ, and a line that one run does not need the next one may.
     idle = [f"{line.program}@{place}: {line.quantity}" for line, place in programs.not_needed(verdicts, lines)]
     print(_told("not judged, which counts as outside", [_words(each) for each in missed if each.not_judged])
           + _told("outside an aim", [_words(each) for each in missed if not each.not_judged])
-          + _told("explained", [_words(each) for each in verdicts if each.line and not each.is_missed])
+          + _told("explained", [_words(each) for each in explained])
           + _told("worse by chance alone", [_words(each) for each in verdicts if each.is_chance])
           + _told("explained, and within the aim in this run", idle))  # fmt: skip
     report.update(results=str(folder), missed=[each.words for each in missed], not_needed=idle,
-                  explained=[each.words for each in verdicts if each.line and not each.is_missed])  # fmt: skip
+                  explained=[each.words for each in explained])  # fmt: skip
     return Status.FAILED if missed else Status.SUCCESS
 
 

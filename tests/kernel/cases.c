@@ -188,6 +188,22 @@ bool is_mapped(const void *address)
 	return end_of(address) != 0;
 }
 
+/* Reading from a pipe into a page tells whether it can be written, without a signal. */
+bool can_be_written(void *at)
+{
+	int ends[2];
+	bool can;
+
+	if (pipe(ends) || write(ends[1], "", 1) != 1)
+		fails("pipe: %s", strerror(errno));
+	can = read(ends[0], at, 1) == 1;
+	if (!can && errno != EFAULT)
+		fails("read: %s", strerror(errno));
+	close(ends[0]);
+	close(ends[1]);
+	return can;
+}
+
 /* Bytes that a range has in hugepages. */
 size_t in_hugepages(const char *at, size_t bytes)
 {

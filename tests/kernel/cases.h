@@ -86,6 +86,7 @@ long count_vmas(void);
 bool find_vma(const void *address, uintptr_t *start, uintptr_t *end);
 uintptr_t end_of(const void *address);
 bool is_mapped(const void *address);
+bool can_be_written(void *at);
 size_t in_hugepages(const char *at, size_t bytes);
 char *map_with(size_t bytes, int flags);
 char *map(size_t bytes);

@@ -327,6 +327,21 @@ def test_the_status_says_whether_anything_is_outside(tmp_path, monkeypatch, caps
     assert ("xz@native~abh: peak memory 204,800 -> 223,232, worse by 9.0%" in said) == bool(status)
 
 
+@pytest.mark.parametrize(("allowed", "explained"), [(0.08, 0), (0.1, 1)])
+def test_what_goes_beyond_its_line_is_told_once(tmp_path, monkeypatch, capsys, allowed, explained):
+    monkeypatch.setattr(paths, "MEASURED", tmp_path)
+    monkeypatch.setattr(programs, "explained", lambda: (line("memory_peak_kib", allows={"native": allowed}),))
+
+    def perform(cells, folder, cores, report):
+        judged(folder, memory_peak_kib=218 * MIB)
+        return 0
+
+    monkeypatch.setattr(study, "perform", perform)
+    assert compat.run(words("xz", "--environment", "native")) == 1 - explained
+    said = capsys.readouterr().out
+    assert f"outside an aim: {1 - explained}\n" in said and f"explained: {explained}\n" in said
+
+
 @pytest.mark.parametrize("policy", ["thp", "abh"])
 def test_the_status_says_that_a_pair_was_not_judged(tmp_path, monkeypatch, capsys, policy):
     monkeypatch.setattr(paths, "MEASURED", tmp_path)
