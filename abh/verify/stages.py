@@ -383,7 +383,7 @@ STAGES = {
         Stage("boot", "machines that boot, in every environment", 20, _boot, (*MACHINES, "tests/boot", "hypervisor"),
               ("mmu", "linux", "qemu"), boots=("native", "kvm-hap", "kvm-shadow", "xen-hap", "xen-shadow", "xen-pv"),
               memory_mib=5200),
-        Stage("kernel", "the kernel's semantics, self-tests and fuzz, also with KASAN and lockdep", 15, _kernel,
+        Stage("kernel", "the kernel's semantics, self-tests and fuzz, also with KASAN and lockdep", 30, _kernel,
               ("kernel-patches", "tests/kernel", *BENCH),
               ("linux", "linux-debug", "kernel-tests", "mm-selftests", "qemu"), memory_mib=2600),
         Stage("newest", "the heap's half for upstream, on the newest kernel: its self-test and KUnit", 0.5, _newest,
