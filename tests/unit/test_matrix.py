@@ -181,7 +181,7 @@ def test_a_patch_series_is_part_of_it(fingerprint):
     base = paths.CHECKOUT / "kernel-patches/6.12/BASE"
     base.write_text(base.read_text().replace('sha256 = "', 'sha256 = "f', 1).replace('"f', '"', 1))
     assert fingerprint() == before
-    base.write_text(base.read_text().replace("6.12.117-1", "6.12.118-1"))
+    base.write_text(base.read_text().replace("6.12.118-1", "6.12.119-1"))
     assert fingerprint() != before
 
 
