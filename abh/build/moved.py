@@ -118,13 +118,11 @@ def record(digests: Mapping[str, str], folder: Path | None = None) -> list[Path]
 
 
 def tell(names: Sequence[str], folder: Path = RECORDS) -> None:
-    """Says on stderr, in at most five lines, how these roots differ from the recorded ones; nothing where they don't.
+    """Says on stderr, in at most five lines, how these roots differ from the recorded ones; nothing of others.
 
     To be called once in a study, when its roots have been made.
     """
     kept = {name: read(folder / f"{name}.txt") for name in names if (folder / f"{name}.txt").exists()}
-    if folder.is_dir() and (lacking := sorted({*names} - {*kept})):
-        progress.say(f"no record of the packages in {', '.join(lacking)}: whether the mirror has moved on is not known")
     found: dict[Change, list[str]] = {}
     for name, old in kept.items():
         for change in changes(old, root.contents(name).packages):
@@ -138,8 +136,7 @@ def tell(names: Sequence[str], folder: Path = RECORDS) -> None:
     write_text(full, "".join(f"{line}\n" for line in lines))
     moved = ", ".join(sorted({name for where in found.values() for name in where}))
     progress.say(f"the mirror has moved on since the committed results: {len(lines)} packages differ, in {moved}")
-    shown = SHOWN_LINES - bool(lacking)
-    for start in range(0, min(len(lines), shown * SHOWN_EACH), SHOWN_EACH):
+    for start in range(0, min(len(lines), SHOWN_LINES * SHOWN_EACH), SHOWN_EACH):
         progress.say("  " + "; ".join(lines[start : start + SHOWN_EACH]))
     progress.say(f"  all of them: {full}")
 

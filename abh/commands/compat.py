@@ -111,8 +111,13 @@ def _judged(asked: Sequence[Run], names: Sequence[str], lines: Sequence[Line], r
           + _told("explained", [_words(each) for each in explained])
           + _told("worse by chance alone", [_words(each) for each in verdicts if each.is_chance])
           + _told("explained, and within the aim in this run", idle))  # fmt: skip
-    report.update(results=str(folder), missed=[each.words for each in missed], not_needed=idle,
-                  explained=[each.words for each in explained])  # fmt: skip
+    report.update(
+        results=str(folder),
+        verdicts=[each.row for each in verdicts],
+        missed=[each.words for each in missed],
+        explained=[each.words for each in explained],
+        not_needed=idle,
+    )
     return Status.FAILED if missed else Status.SUCCESS
 
 

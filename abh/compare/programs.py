@@ -24,7 +24,7 @@ from abh.schema import spec
 from abh.schema.keys import Name, Sentence, Word
 from abh.schema.result import Result, Value
 from abh.schema.spec import Run
-from abh.schema.strict import Strict, read_toml, validate
+from abh.schema.strict import Strict, did_you_mean, one_of, read_toml, validate
 
 GROUP = "compat"
 SIZE = "paper"
@@ -114,16 +114,25 @@ def explained(root: Path = paths.CHECKOUT) -> tuple[Line, ...]:
     path = root / EXPLAINED
     lines = validate(Explained, read_toml(path), path).line
     quantities = (OUTCOME, *(aim.quantity for aim in AIMS))
-    for each in lines:
+    policies = tuple(name for name in spec.POLICY.all(paths.CHECKOUT) if name != STOCK)
+    of: set[tuple[str, ...]] = set()
+    for number, each in enumerate(lines, 1):
+        where = f"{path}, line {number}, of {each.program} and {each.quantity}"
         for got, known in (
             (each.program, tuple(spec.workloads(root, GROUP))),
             (each.quantity, quantities),
-            (each.policy, tuple(spec.POLICY.all(paths.CHECKOUT))),
+            (each.policy, policies),
             *((name, ENVIRONMENTS) for name in each.allows),
         ):
             if got not in known:
-                raise AbhError("a line explains what there is not", where=path, got=got, expected=", ".join(known),
-                               next_step="correct or remove the line")  # fmt: skip
+                raise AbhError("a line explains what there is not", where=where, got=got, expected=one_of(got, known),
+                               next_step=did_you_mean(got, known, "correct or remove the line"))  # fmt: skip
+        these = {(each.program, each.quantity, each.policy, name) for name in each.allows}
+        if twice := these & of:
+            raise AbhError("two lines explain the same", where=where, got=", ".join(sorted(twice)[0]),
+                           expected="one line of a program, quantity, policy and environment",
+                           next_step="keep one of them")  # fmt: skip
+        of |= these
     return lines
 
 
@@ -155,6 +164,28 @@ class Verdict:
     def allowed(self) -> float:
         """How far outside is explained; nothing is where there is no line."""
         return self.line.allows[self.run.environment] if self.line else -math.inf
+
+    @property
+    def row(self) -> dict[str, object]:
+        """All of it, for a program to read. What is None is not known, or does not apply."""
+        return {
+            "run": str(self.run),
+            "quantity": self.quantity,
+            "stock": self.stock,
+            self.run.policy: self.abh,
+            "worse_by": None if self.stock is None else self.change,
+            "allowed": self.line.allows[self.run.environment] if self.line else None,
+            "verdict": self._verdict,
+            "reason": self.not_judged or (self.line.reason if self.line else None),
+        }
+
+    @property
+    def _verdict(self) -> str:
+        if self.not_judged:
+            return "not judged"
+        if self.is_missed:
+            return "outside"
+        return "explained" if self.line else "chance" if self.is_chance else "within"
 
     @property
     def words(self) -> str:

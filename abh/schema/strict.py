@@ -194,8 +194,8 @@ def _fields_at(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
     for step in loc:
         if isinstance(here, type) and issubclass(here, BaseModel) and step in here.model_fields:
             here = here.model_fields[step].annotation
-        else:  # an entry of dict[str, X]
-            here = (get_args(here) or (None,))[-1]
+        else:  # an entry of dict[str, X], or of tuple[X, ...]
+            here = ([each for each in get_args(here) if each is not ...] or [None])[-1]
         options = [arg for arg in get_args(here) if isinstance(arg, type) and issubclass(arg, BaseModel)]
         if type(None) in get_args(here) and options:  # X | None
             here = options[0]

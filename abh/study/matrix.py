@@ -96,11 +96,11 @@ def _check_workloads(names: Sequence[str], of: Collection[str]) -> None:
     for name in names:
         own = spec.workload(name).group if name in spec.WORKLOAD.paths(CHECKOUT) else None
         if own is not None and own not in of:
-            by = f"study --group {own}" if own in spec.groups() else own or "study"
+            by = f"study --group {own} --workload" if own in spec.groups() else own or "study --workload"
             raise AbhError(
                 f"workload `{name}` is of " + (f"the group {own}" if own else "the study"),
                 got=name,
-                next_step=f"`abh {by}` runs it, as `abh run` does",
+                next_step=f"`abh {by} {name}` runs it, as `abh run` does",
                 status=Status.USAGE,
             )
 

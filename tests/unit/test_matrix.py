@@ -66,7 +66,7 @@ def test_workloads_of_a_group_are_run_when_they_are_asked_for():
     assert not {spec.Run.parse(name).workload for name in matrix.select()} & set(spec.workloads(group="compat"))
     with pytest.raises(AbhError, match="`xz` is of the group compat") as caught:
         matrix.select(["xz"])
-    assert "`abh compat` runs it" in str(caught.value.next_step)
+    assert "`abh compat xz` runs it" in str(caught.value.next_step)
     with pytest.raises(AbhError, match="`sqlite` is of the study"):
         matrix.select(["sqlite"], of="compat")
 

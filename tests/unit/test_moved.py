@@ -65,7 +65,7 @@ def test_however_much_differs_it_is_five_lines(roots, records, own_cache, capsys
     assert len((own_cache / "logs" / moved.FULL).read_text().splitlines()) == 100
     moved.tell(["build", "guest", "host"], records)
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 5 and said[0].startswith("abh: no record of the packages in host: ")
+    assert len(said) == 5 and not any("host" in each for each in said)  # of which there is no record
 
 
 @pytest.mark.parametrize("line", ["libc6", "libc6 1 2", "libc6 ", "tzdata 1", ""])

@@ -255,6 +255,9 @@ def test_of_a_line_each_environment_is_told_that_does_not_need_it(tmp_path):
     assert programs.not_needed(programs.judge(load(tmp_path), ()), [half]) == [(half, "kvm-hap")]
 
 
+LINE = 'program = "xz"\nquantity = "instructions"\nallows = { native = 1 }\nreason = "x"'
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -265,6 +268,9 @@ def test_of_a_line_each_environment_is_told_that_does_not_need_it(tmp_path):
         ('program = "xz"\nquantity = "instructions"\npolicy = "ahb"\nallows = { native = 1 }\nreason = "x"', "ahb"),
         ('program = "xz"\nquantity = "instructions"\nallows = {}\nreason = "x"', "allows"),
         ('program = "xz"\nquantity = "instructions"\nallows = { native = 1 }', "reason"),
+        ('program = "xz"\nquantity = "instructions"\npolicy = "thp"\nallows = { native = 1 }\nreason = "x"', "thp"),
+        ('program = "xz"\nquantity = "instructions"\nallow = { native = 1 }\nreason = "x"', "did you mean `allows`"),
+        (f"{LINE}\n[[line]]\n{LINE}", "line 2, of xz and instructions"),
     ],
 )
 def test_a_line_of_what_there_is_not_is_refused(tmp_path, text, says):
@@ -340,6 +346,22 @@ def test_what_goes_beyond_its_line_is_told_once(tmp_path, monkeypatch, capsys, a
     assert compat.run(words("xz", "--environment", "native")) == 1 - explained
     said = capsys.readouterr().out
     assert f"outside an aim: {1 - explained}\n" in said and f"explained: {explained}\n" in said
+
+
+def test_json_has_each_number_with_what_was_judged_of_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(paths, "MEASURED", tmp_path)
+    monkeypatch.setattr(programs, "explained", lambda: (line("memory_peak_kib", allows={"native": 0.1}),))
+    monkeypatch.setattr(study, "perform", lambda cells, folder, *_: judged(folder, memory_peak_kib=218 * MIB) and 0)
+    report: dict[str, Any] = {}
+    assert compat._run(words("xz", "git-gc", "--environment", "native"), report) == 1
+    rows = {(row["run"], row["quantity"]): row for row in report["verdicts"]}
+    peak = rows["xz@native~abh", "memory_peak_kib"]
+    assert (peak["stock"], peak["abh"], peak["allowed"]) == (200 * MIB, 218 * MIB, 0.1)
+    assert peak["verdict"] == "explained" and peak["worse_by"] == pytest.approx(0.09) and peak["reason"] == "So it is."
+    assert rows["xz@native~abh", "instructions"]["verdict"] == "within"
+    lost = rows["git-gc@native~abh", programs.OUTCOME]
+    assert lost["verdict"] == "not judged" and lost["stock"] is lost["abh"] is lost["worse_by"] is None
+    assert json.loads(json.dumps(report["verdicts"])) == report["verdicts"]
 
 
 @pytest.mark.parametrize("policy", ["thp", "abh"])
