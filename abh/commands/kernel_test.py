@@ -116,6 +116,10 @@ def _selftests_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ours", action="store_true", help="only those of the series, under one policy")
 
 
+def _cost_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--newest", action="store_true", help="of the newest kernel, with the heap's half for upstream")
+
+
 def _navarro_options(parser: argparse.ArgumentParser) -> None:
     names = parser.add_argument(
         "experiment", nargs="*", type=arguments.name("experiment"), help="which of them (default: all)"
@@ -351,7 +355,16 @@ def _selftests(args: argparse.Namespace, heard: Heard) -> bool:
 def _cost(args: argparse.Namespace, heard: Heard) -> bool:
     from abh.verify import cost, testbed
 
+    if args.stock:
+        raise arguments.wrong("what calls cost is beside a kernel without ABH's patches", got="--stock",
+                              next_step="leave it out: the first column is of that kernel")  # fmt: skip
+    if args.newest and args.debug_kernel:
+        raise arguments.wrong("there is no debug kernel of the newest Linux", got="--newest and --debug-kernel",
+                              next_step="leave one of them out")  # fmt: skip
     limit_s = 60 * (args.minutes or 10)
+    if args.newest:
+        name = testbed.NEWEST_KERNEL
+        return cost.compare(testbed.kernel(name, stock=True), testbed.kernel(name), limit_s, heard.machine, cost.NEWEST)
     return cost.compare(testbed.kernel("linux", stock=True), _kernel(args), limit_s, heard.machine)
 
 
@@ -388,6 +401,7 @@ TESTS = {
     "semantics": ("one case for each thing that must hold (tests/kernel/semantics/, slack/)", _semantics),
 }
 OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
+    "cost": _cost_options,
     "fuzz": _fuzz_options,
     "navarro": _navarro_options,
     "selftests": _selftests_options,

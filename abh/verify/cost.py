@@ -23,6 +23,8 @@ STATES: Mapping[str, Sequence[str]] = {
     "on": (f"set {testbed.KNOB} always", RUN),
     "reserve": (f"set {testbed.RESERVATION}/enabled 1", RUN),  # reservations, and nobody has ABH
 }
+# Of the newest kernel's series, which has one switch and asks no program.
+NEWEST: Mapping[str, Sequence[str]] = {"off": (RUN,), "on": (f"set {testbed.BRK_AHEAD} 1", RUN)}
 # Of what a call costs without ABH: most that it may cost beyond that. Who has ABH pays for it, which is not judged.
 MOST: Mapping[str, float] = {"off": 0.015, "others": 0.02}
 
@@ -36,10 +38,19 @@ def costs(linux: Path, job: Sequence[str], limit_s: float, tell: Callable[[str],
     return {name: int(number) for _, number, name in words}
 
 
-def compare(without: Path, patched: Path, limit_s: float, tell: Callable[[str], Callable[[str], None]]) -> bool:
-    """Prints a table, and what costs too much where nobody has ABH; whether nothing does."""
+def compare(
+    without: Path,
+    patched: Path,
+    limit_s: float,
+    tell: Callable[[str], Callable[[str], None]],
+    states: Mapping[str, Sequence[str]] = STATES,
+) -> bool:
+    """Prints a table, and what costs too much where nobody has ABH; whether nothing does.
+
+    states: how the patched kernel is set -> the job that does so and counts, STATES or NEWEST.
+    """
     told = {"without": costs(without, (RUN,), limit_s, tell("without ABH's patches"))}
-    told |= {state: costs(patched, job, limit_s, tell(state)) for state, job in STATES.items()}
+    told |= {state: costs(patched, job, limit_s, tell(state)) for state, job in states.items()}
     print("instructions (counted) of a call".ljust(44) + "".join(state.rjust(9) for state in told))
     for name in told["without"]:
         print(name.ljust(44) + "".join(f"{of[name]:>9,}" for of in told.values()))

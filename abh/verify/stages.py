@@ -31,7 +31,6 @@ OWN_REASONS = {  # these also for one of their own
 }
 HUGEPAGE = 2 << 20
 PREFIX_KERNEL = "linux-prefix"
-NEWEST_KERNEL = "linux-newest-prefix"
 ITANIUM_FUZZ = 2000
 ITANIUM_SEMANTICS = 1000
 ITANIUM_FUZZ_OF_PAGES = 800  # with other base pages, each: a page of 64 KiB is many words
@@ -304,14 +303,18 @@ def _fuzz() -> Ended:
 
 
 def _newest() -> Ended:
-    """The self-test of the newest kernel's series, and its KUnit test, which runs at boot."""
+    """The self-test of the newest kernel's series, its KUnit test, which runs at boot, and what calls cost."""
     from abh.verify import testbed
 
     test = {"brk_ahead": (components.path_of("newest-selftests") / "brk_ahead").read_bytes()}
     words = "kunit.enable=1 loglevel=7"  # so that the console has what KUnit says
-    said = testbed.run(components.path_of(NEWEST_KERNEL), ["run /brk_ahead"], files=test, limit_s=600, cmdline=words)
+    said = testbed.run(
+        components.path_of(testbed.NEWEST_KERNEL), ["run /brk_ahead"], files=test, limit_s=600, cmdline=words
+    )
     kunit = [found[1] for found in (re.search(r"\] (not ok|ok) \d+ brk_ahead$", line) for line in said.lines) if found]
-    return Ended(said.ok and kunit == ["ok"], "".join(f"{line}\n" for line in (*said.lines, said.problem or "")))
+    cost = _abh("kernel-test", "cost", "--newest")
+    text = "".join(f"{line}\n" for line in (*said.lines, said.problem or ""))
+    return Ended(said.ok and kunit == ["ok"] and cost.passed, text + cost.text)
 
 
 XEN_FUZZ = ("xen-test", "tables", "--debug", "--mmu-check", "--fuzz", "5000")
@@ -386,9 +389,9 @@ STAGES = {
         Stage("kernel", "the kernel's semantics, self-tests and fuzz, also with KASAN and lockdep", 30, _kernel,
               ("kernel-patches", "tests/kernel", *BENCH),
               ("linux", "linux-debug", "kernel-tests", "mm-selftests", "qemu"), memory_mib=2600),
-        Stage("newest", "the heap's half for upstream, on the newest kernel: its self-test and KUnit", 0.5, _newest,
-              ("kernel-patches/7.3", "tests/kernel", "recipes", "vm-configs/kconfig"),
-              (NEWEST_KERNEL, "newest-selftests", "kernel-tests", "qemu")),
+        Stage("newest", "the heap's half for upstream, on the newest kernel: self-test, KUnit, what calls cost", 1.5,
+              _newest, ("kernel-patches/7.3", "tests/kernel", "recipes", "vm-configs/kconfig"),
+              ("linux-newest-prefix", "newest-selftests", "kernel-tests", "qemu")),
         Stage("xen", "Xen's shadow page tables, with superpages and without, under small guests", 35, _xen,
               ("hypervisor/xen", "tests/xen", "agent", *BENCH),
               ("xen", "xen-debug", "xen-mutants", "xen-tests", "xl-initramfs", "qemu", "mmu"), memory_mib=2600),

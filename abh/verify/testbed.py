@@ -30,6 +30,8 @@ TOPIC = "abh/"
 TOPICS = (TOPIC, "abh-heap/", "reservation/")  # of all series: what a stock kernel is without
 KNOB = "/sys/kernel/mm/abh/enabled"
 RESERVATION = "/sys/kernel/mm/transparent_hugepage/reservation"
+BRK_AHEAD = "/sys/kernel/mm/transparent_hugepage/brk_ahead"  # of the newest kernel's series
+NEWEST_KERNEL = "linux-newest-prefix"
 # Of the fuzzer's mappings, too, which are small; each fault maps all that is covered.
 WITH_RESERVATIONS = tuple(
     f"set {RESERVATION}/{name} {value}"

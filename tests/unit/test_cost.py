@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from abh import cli
+from abh.commands import kernel_test
 from abh.errors import AbhError
 from abh.verify import cost, testbed
 
@@ -49,3 +51,18 @@ def test_who_has_no_abh_pays_no_more_than_the_bound(
 def test_the_bound_is_each_state_s_own() -> None:
     told = {state: {"fork()": number} for state, number in (("without", 1000), ("others", 1021), ("on", 5000))}
     assert len(cost.excess(told)) == 1
+
+
+def test_another_series_has_states_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _machines(monkeypatch, off=1016)
+    assert not cost.compare(STOCK, PATCHED, 1, lambda about: lambda line: None, cost.NEWEST)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].split()[-3:] == ["without", "off", "on"] and said[1].split()[-3:] == ["1,000", "1,016", "1,000"]
+
+
+@pytest.mark.parametrize("more", [["--stock"], ["--newest", "--debug-kernel"]])
+def test_a_cost_that_there_is_not_is_refused(more: list[str]) -> None:
+    with pytest.raises(AbhError, match=r"without ABH's patches|no debug kernel"):
+        kernel_test.run(cli.parse(["kernel-test", "cost", *more]))
