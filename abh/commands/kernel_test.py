@@ -364,7 +364,8 @@ def _cost(args: argparse.Namespace, heard: Heard) -> bool:
     limit_s = 60 * (args.minutes or 10)
     if args.newest:
         name = testbed.NEWEST_KERNEL
-        return cost.compare(testbed.kernel(name, stock=True), testbed.kernel(name), limit_s, heard.machine, cost.NEWEST)
+        stock, patched = testbed.kernel(name, stock=True), testbed.kernel(name)
+        return cost.compare(stock, patched, limit_s, heard.machine, cost.NEWEST, cost.MOST_NEWEST)
     return cost.compare(testbed.kernel("linux", stock=True), _kernel(args), limit_s, heard.machine)
 
 

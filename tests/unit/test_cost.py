@@ -56,10 +56,10 @@ def test_the_bound_is_each_state_s_own() -> None:
 def test_another_series_has_states_of_its_own(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _machines(monkeypatch, off=1016)
-    assert not cost.compare(STOCK, PATCHED, 1, lambda about: lambda line: None, cost.NEWEST)
+    _machines(monkeypatch, off=1031)
+    assert not cost.compare(STOCK, PATCHED, 1, lambda about: lambda line: None, cost.NEWEST, cost.MOST_NEWEST)
     said = capsys.readouterr().out.splitlines()
-    assert said[0].split()[-3:] == ["without", "off", "on"] and said[1].split()[-3:] == ["1,000", "1,016", "1,000"]
+    assert said[0].split()[-3:] == ["without", "off", "on"] and said[1].split()[-3:] == ["1,000", "1,031", "1,000"]
 
 
 @pytest.mark.parametrize("more", [["--stock"], ["--newest", "--debug-kernel"]])
